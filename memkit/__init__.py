@@ -1,0 +1,21 @@
+"""Memory that learns from its own use. `from memkit import Memory` is the whole quickstart; see README.md."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memkit.memory import AsyncMemory, Memory
+
+__version__ = "0.1.0"
+__all__ = ["AsyncMemory", "Memory", "__version__"]
+
+_HOMES = {"Memory": "memkit.memory", "AsyncMemory": "memkit.memory"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        import importlib
+
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'memkit' has no attribute {name!r}")

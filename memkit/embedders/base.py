@@ -1,0 +1,29 @@
+"""Text → vector. The store records an embedder's identity and refuses another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Deterministic and thread-safe. Rows are unit length, float32."""
+
+    @property
+    def identity(self) -> str:
+        """Name with everything that changes vectors, e.g. `hash/1:384`, `minilm/fp32:384`."""
+        ...
+
+    @property
+    def dim(self) -> int: ...
+    @property
+    def cheap(self) -> bool:
+        """True where recomputing a vector costs less than reading it back (the hashing embedder)."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
