@@ -8,7 +8,7 @@ MemkitError
 │   ├── InvalidFilter              unknown column or operator, too many terms
 │   ├── InvalidConfig              constructor arguments and configuration files
 │   ├── LimitExceeded              a documented size limit
-│   └── WrongName (TypeError)      a misspelt verb or argument; names ours
+│   └── WrongName (TypeError, AttributeError)  a misspelt verb or argument; names ours
 ├── NotFound (LookupError)         no such memory, trace, op or turn in this scope
 ├── Conflict
 │   ├── RevisionConflict           expected_revision is not the current one
@@ -95,7 +95,7 @@ class InvalidConfig(InvalidInput): ...
 class LimitExceeded(InvalidInput): ...
 
 
-class WrongName(InvalidInput, TypeError): ...
+class WrongName(InvalidInput, TypeError, AttributeError): ...
 
 
 class NotFound(MemkitError, LookupError): ...

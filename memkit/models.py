@@ -159,6 +159,8 @@ class OpDraft:
     content_salt: str = ""
     restore: MemoryRecord | None = None
     """Set by undo only: the before-image to bring back."""
+    decision_id: str = ""
+    """The decision that asks for it, where one batch carries the drafts of several; "" means the batch's own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ or none. It decides nothing about quality; it says what an operation does:
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -54,8 +55,11 @@ def resolve(view: BankView, drafts: Sequence[OpDraft], context: Context, undoes:
     which); nothing is applied here. `undoes` names, draft by draft, the op that each one compensates."""
     overlay = _Overlay(view)
     ops: list[Op] = []
+    per_decision: Counter[str] = Counter()
     for index, draft in enumerate(drafts):
-        op_id = make_op_id(context.decision_id, index)
+        decision_id = draft.decision_id or context.decision_id
+        op_id = make_op_id(decision_id, per_decision[decision_id])
+        per_decision[decision_id] += 1
         try:
             action, memory_id, before, after = _resolve_one(overlay, draft, context, op_id, context.first_seq + index)
         except (Conflict, NotFound, OpRejected) as error:
@@ -73,7 +77,7 @@ def resolve(view: BankView, drafts: Sequence[OpDraft], context: Context, undoes:
                 before=before,
                 after=after,
                 source_turns=draft.source_turns,
-                decision_id=context.decision_id,
+                decision_id=decision_id,
                 at=draft.at or context.at,
                 recorded_at=context.now,
                 cause=context.cause,

@@ -1,0 +1,219 @@
+"""The four operations, as rules and as laws."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memkit.errors import DuplicateMemory, MemkitError, NotFound, OpRejected, RevisionConflict, UndoConflict
+from memkit.models import Bank, MemoryRecord, Op, OpDraft, content_hash, to_json
+from memkit.ops import BankState, Context, GuardLimits, apply, check_batch, inverse, resolve
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+BANK = Bank("ana")
+
+
+def at(state: BankState, decision: str, **changes: object) -> Context:
+    fields = {"bank": BANK, "decision_id": decision, "first_seq": state.seq + 1, "now": NOW, "at": NOW} | changes
+    return Context(**fields)  # type: ignore[arg-type]
+
+
+def add(text: str, turn: str = "t1", **rest: object) -> OpDraft:
+    return OpDraft("add", text=text, source_turns=(turn,), **rest)  # type: ignore[arg-type]
+
+
+def bank_of(*texts: str) -> BankState:
+    state, _ = apply(BankState(), [add(text, f"t{n}") for n, text in enumerate(texts)], at(BankState(), "seed"))
+    return state
+
+
+def test_an_exact_duplicate_add_becomes_a_noop_that_joins_source_turns() -> None:
+    state = bank_of("Ana has a dog.")
+    state, ops = apply(state, [add("ana has  a dog", "t9")], at(state, "d2"))
+    assert [op.action for op in ops] == ["noop"]
+    assert [(r.source_turns, r.revision) for r in state] == [(("t0", "t9"), 1)]
+
+
+def test_episodes_said_twice_are_two_memories_facts_are_one() -> None:
+    twice = [add("Thanks!", kind="episode", content_salt=salt) for salt in ("monday", "tuesday")]
+    assert len(apply(BankState(), twice, at(BankState(), "d"))[0]) == 2
+
+
+def test_update_keeps_the_id_raises_the_revision_and_joins_sources() -> None:
+    state = bank_of("Ana has a dog named Buddy.")
+    (before,) = state
+    state, ops = apply(state, [OpDraft("update", before.id, "Ana has two dogs.", ("t5",))], at(state, "d2"))
+    (after,) = state
+    assert (after.id, after.text, after.revision, after.source_turns) == (
+        before.id, "Ana has two dogs.", 2, ("t0", "t5"),
+    )  # fmt: skip
+    assert ops[0].before == before
+    assert ops[0].after == after
+
+
+def test_update_that_changes_nothing_is_a_noop() -> None:
+    state = bank_of("Ana has a dog.")
+    (record,) = state
+    _, ops = apply(state, [OpDraft("update", record.id, record.text)], at(state, "d2"))
+    assert ops[0].action == "noop"
+
+
+def test_update_into_the_content_of_another_memory_is_refused() -> None:
+    state = bank_of("Ana has a dog.", "Ana has a cat.")
+    first, _second = state
+    with pytest.raises(DuplicateMemory):
+        apply(state, [OpDraft("update", first.id, "ana has a CAT")], at(state, "d2"))
+
+
+def test_later_drafts_see_earlier_ones_and_a_bad_one_refuses_the_whole_batch() -> None:
+    state = bank_of("Ana has a dog.")
+    (record,) = state
+    gone_then_updated = [OpDraft("delete", record.id), OpDraft("update", record.id, "x")]
+    with pytest.raises(NotFound) as error:
+        apply(state, gone_then_updated, at(state, "d2"))
+    assert error.value.details["index"] == 1
+    assert len(state) == 1
+
+
+def test_expected_revision_guards_against_lost_updates() -> None:
+    state = bank_of("one")
+    (record,) = state
+    state, _ = apply(state, [OpDraft("update", record.id, "two", expected_revision=1)], at(state, "d2"))
+    with pytest.raises(RevisionConflict):
+        apply(state, [OpDraft("update", record.id, "three", expected_revision=1)], at(state, "d3"))
+
+
+def test_ids_are_derived_from_the_decision_so_replay_yields_the_same() -> None:
+    once, again = bank_of("a", "b"), bank_of("a", "b")
+    assert once.hash() == again.hash()
+    assert [r.id for r in once] == [r.id for r in again]
+
+
+def test_undo_refuses_when_something_was_built_on_top() -> None:
+    state = bank_of("one")
+    (record,) = state
+    state, first = apply(state, [OpDraft("update", record.id, "two")], at(state, "d2"))
+    state, _ = apply(state, [OpDraft("update", record.id, "three")], at(state, "d3"))
+    undo = inverse(first[0])
+    assert undo is not None
+    with pytest.raises(RevisionConflict):
+        apply(state, [undo], at(state, "d4"))
+
+
+def test_undo_of_a_deletion_refuses_to_make_a_twin() -> None:
+    state = bank_of("one")
+    (record,) = state
+    state, gone = apply(state, [OpDraft("delete", record.id)], at(state, "d2"))
+    state, _ = apply(state, [add("one")], at(state, "d3"))
+    undo = inverse(gone[0])
+    assert undo is not None
+    with pytest.raises(UndoConflict):
+        apply(state, [undo], at(state, "d4"))
+
+
+# ---- laws ------------------------------------------------------------------------------------------------
+
+WORDS = ["dog", "cat", "Oslo", "Bergen", "tea", "🙂", "\u202eabc", "NUL\x00byte"]
+
+
+def random_history(seed: int, steps: int) -> tuple[BankState, list[Op]]:
+    rng, state, log = random.Random(seed), BankState(), []
+    for step in range(steps):
+        live = [record.id for record in state]
+        drafts: list[OpDraft] = []
+        for _ in range(rng.randint(1, 3)):
+            action = rng.choice(["add", "add", "update", "delete", "noop"])
+            target = rng.choice(live) if live else None
+            text = " ".join(rng.sample(WORDS, rng.randint(1, 3)))
+            if action != "add" and target is None:
+                action = "add"
+            drafts.append(OpDraft(action, None if action == "add" else target, text, (f"t{step}",)))  # type: ignore[arg-type]
+        # The clock runs backwards on purpose: order must come from sequence numbers alone.
+        context = at(state, f"d{step}", now=NOW - timedelta(days=step), at=NOW - timedelta(hours=step))
+        try:
+            state, ops = apply(state, drafts, context)
+        except MemkitError:
+            continue
+        log.extend(ops)
+    return state, log
+
+
+@given(st.integers(0, 10_000), st.integers(1, 12), st.randoms())
+@settings(max_examples=150, deadline=None)
+def test_folding_the_log_in_any_delivery_order_gives_the_state(seed: int, steps: int, rng: random.Random) -> None:
+    state, log = random_history(seed, steps)
+    shuffled = list(log)
+    rng.shuffle(shuffled)
+    assert BankState().fold(shuffled) == state
+    over_the_wire = [Op.from_dict(json.loads(to_json(op.to_dict()))) for op in log]
+    assert BankState().fold(over_the_wire).hash() == state.hash()
+
+
+@given(st.integers(0, 10_000), st.integers(1, 10))
+@settings(max_examples=150, deadline=None)
+def test_undo_of_the_last_op_restores_the_content(seed: int, steps: int) -> None:
+    state, log = random_history(seed, steps)
+    before = BankState().fold(log[:-1])
+    undo = inverse(log[-1])
+    if undo is None:
+        assert before.content() == state.content()
+        return
+    undone, _ = apply(state, [undo], at(state, "undo", cause="undo"))
+    assert undone.content() == before.content()
+    assert [r.revision for r in undone] >= [1] * len(undone)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=60, deadline=None)
+def test_content_is_unique_and_indexed_in_every_state(seed: int) -> None:
+    state, _ = random_history(seed, 10)
+    hashes = [record.content_hash for record in state]
+    assert len(set(hashes)) == len(hashes)
+    assert all(state.find(record.content_hash) == record.id for record in state)
+    assert all(record.content_hash == content_hash(record.text, record.kind) for record in state)
+
+
+# ---- the guard -------------------------------------------------------------------------------------------
+
+
+def shown(count: int, **fields: object) -> dict[str, MemoryRecord]:
+    return {f"m{n}": MemoryRecord(f"m{n}", f"text {n}", **fields) for n in range(count)}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rule", "drafts", "size"),
+    [
+        ("not_shown", [OpDraft("delete", "m_of_another_tenant")], 10),
+        ("target_twice", [OpDraft("update", "m1", "a"), OpDraft("delete", "m1")], 10),
+        ("too_many_deletes", [OpDraft("delete", f"m{n}") for n in range(4)], 100),
+        ("too_many_ops", [OpDraft("add", text=f"x{n}") for n in range(10_000)], 10),
+        ("blast_radius", [OpDraft("update", f"m{n}", f"same {n}") for n in range(3)], 5),
+        ("empty_text", [OpDraft("add", text="   ")], 10),
+        ("text_too_long", [OpDraft("add", text="x" * 9_000)], 10),
+        ("no_target", [OpDraft("update", None, "x")], 10),
+        ("origin", [OpDraft("delete", "m1", origin="tool")], 10),
+    ],
+)
+def test_a_lie_is_refused_by_the_rule_meant_for_it(rule: str, drafts: list[OpDraft], size: int) -> None:
+    with pytest.raises(OpRejected) as error:
+        check_batch(drafts, shown(5), size, GuardLimits())
+    assert error.value.details["rule"] == rule
+
+
+def test_the_caps_are_exact() -> None:
+    limits = GuardLimits()
+    check_batch([OpDraft("add", text=f"x{n}") for n in range(limits.max_ops)], {}, 0, limits)
+    check_batch([OpDraft("add", text="x" * limits.max_text)], {}, 0, limits)
+    check_batch([OpDraft("delete", "m1"), OpDraft("update", "m2", "x")], shown(5), 4, limits)
+
+
+def test_resolve_does_not_touch_the_view() -> None:
+    state = bank_of("one", "two")
+    before = state.hash()
+    resolve(state, [OpDraft("delete", next(iter(state)).id), add("three")], at(state, "d2"))
+    assert state.hash() == before
