@@ -31,6 +31,9 @@ class GenRequest:
     """Immutable adapter name (its digest) to generate with; None is the base model."""
     sampling: Sampling = Sampling()
     deadline_s: float = 60.0
+    """Total time, retries included."""
+    max_calls: int = 3
+    """Transport attempts at most."""
 
 
 @dataclass(frozen=True, slots=True)

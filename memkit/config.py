@@ -1,0 +1,76 @@
+"""Every limit and knob of the runtime, in one place, each with the default that the benchmarks ran with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from memkit.errors import InvalidConfig
+from memkit.ops.guard import GuardLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    max_message_bytes: int = 262_144
+    """One message's text, UTF-8."""
+    max_messages: int = 200
+    """Messages of one `add`."""
+    max_metadata_bytes: int = 16_384
+    max_k: int = 200
+    guard: GuardLimits = field(default_factory=GuardLimits)
+    """What one decided turn may do to a bank."""
+    workers: int = 8
+    """Threads that decide turns in the background; they start with the first `wait=False`."""
+    deadline_s: float = 60.0
+    """Total time of one model call, retries included."""
+    reasks: int = 2
+    """How often a reply that cannot be used is sent back with its error, before the turn is parked."""
+    candidates: int = 5
+    """Memories shown to the manager per fact."""
+    fused_candidates: int = 20
+    """Memories shown at most in the fused call."""
+    context_turns: int = 4
+    """Earlier turns of the session shown to the extractor as context only."""
+    answer_candidates: int = 60
+    """Candidates of an answer; half of them for each of two participants."""
+    preselect_from: int = 5_000
+    """Live memories above which LanceDB pre-selects before the exact scorer ranks."""
+    preselect: int = 1_000
+    """How many rows it pre-selects."""
+    cache_bytes: int = 268_435_456
+    """Memory for warm banks."""
+    project_every: int = 256
+    """Ops that may wait in the journal before the background projector writes them to LanceDB."""
+    project_idle_s: float = 1.0
+    """…or the time after which it writes what is there."""
+    maintain_commits: int = 100
+    """LanceDB commits between two maintenance passes."""
+    trace_sample: float = 1.0
+    """Share of searches and contexts whose trace is kept (answers always are)."""
+    poll_s: float = 0.02
+    """How often a waiting `add` looks for work that another process finished."""
+
+    @classmethod
+    def of(cls, raw: Config | Mapping[str, Any] | None) -> Config:
+        if raw is None:
+            return cls()
+        if isinstance(raw, Config):
+            return raw
+        known = {f.name for f in fields(cls)}
+        unknown = sorted(set(raw) - known)
+        if unknown:
+            raise InvalidConfig(
+                f"unknown configuration key {unknown[0]!r}",
+                why=f"the keys are {', '.join(sorted(known))}",
+                fix="correct the spelling, or drop the key",
+            )
+        data = dict(raw)
+        if isinstance(data.get("guard"), Mapping):
+            try:
+                data["guard"] = GuardLimits(**data["guard"])
+            except TypeError as error:
+                raise InvalidConfig(
+                    "unknown key in `guard`", why=str(error), fix="see memkit.ops.GuardLimits for its fields"
+                ) from None
+        return cls(**data)

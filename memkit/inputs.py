@@ -1,0 +1,261 @@
+"""What callers hand in, checked once at the door. Pure; every refusal says what to do instead."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ParamSpec, TypeVar, cast
+
+from memkit.errors import InvalidInput, InvalidScope, InvalidText, InvalidTime, LimitExceeded, WrongName
+from memkit.models import Origin
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MAX_ID_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as chat APIs have it. Dicts with the same keys are accepted wherever this is."""
+
+    role: str
+    content: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A checked message."""
+
+    role: str
+    text: str
+    speaker: str
+    origin: Origin
+
+
+_ORIGINS: dict[str, Origin] = {
+    "user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "tool": "tool", "function": "tool",
+    "system": "document", "developer": "document",
+}  # fmt: skip
+
+Messages = "str | Message | Mapping[str, Any] | Sequence[str | Message | Mapping[str, Any]]"
+
+
+def scope_id(value: Any, name: str) -> str:
+    """A literal id: any non-empty string of at most 512 bytes without NUL or surrogates. Never trimmed or folded."""
+    if not isinstance(value, str):
+        raise InvalidScope(
+            f"{name} must be a string, not {type(value).__name__}",
+            why="ids are literal strings and the scope of every read and write",
+            fix=f"pass {name}=str(...)",
+        )
+    if value == "":
+        raise InvalidScope(f"{name} is empty", why="an empty scope would match nobody", fix=f"pass a non-empty {name}")
+    if "\x00" in value or has_surrogates(value):
+        raise InvalidScope(
+            f"{name} holds a NUL byte or a lone surrogate",
+            why="such ids cannot be stored and compared exactly",
+            fix="encode or hash the id first",
+        )
+    if len(value.encode()) > MAX_ID_BYTES:
+        raise InvalidScope(
+            f"{name} has {len(value.encode())} bytes; the limit is {MAX_ID_BYTES}", fix="use a hash of the long id"
+        )
+    return value
+
+
+def optional_id(value: Any, name: str) -> str:
+    """"" stands for None."""
+    return "" if value is None else scope_id(value, name)
+
+
+def has_surrogates(text: str) -> bool:
+    return any("\ud800" <= char <= "\udfff" for char in text) if not text.isascii() else False
+
+
+def text_of(value: Any, name: str, max_bytes: int) -> str:
+    if not isinstance(value, str):
+        raise InvalidText(f"{name} must be text, not {type(value).__name__}", fix="pass a str")
+    if not value.strip():
+        raise InvalidText(f"{name} is empty", why="there is nothing to remember or to look for", fix="pass some text")
+    if has_surrogates(value):
+        raise InvalidText(
+            f"{name} holds a lone surrogate",
+            why="it is half of a character and cannot be written as UTF-8",
+            fix="repair the text where it was decoded, e.g. text.encode('utf-8', 'replace').decode()",
+        )
+    size = len(value.encode())
+    if size > max_bytes:
+        raise LimitExceeded(
+            f"{name} has {size} bytes; the limit is {max_bytes}",
+            fix="split it into several messages, or raise Config.max_message_bytes",
+        )
+    return value
+
+
+def aware(value: Any, name: str) -> datetime:
+    """An aware datetime, or ISO-8601 text with an offset."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise InvalidTime(
+                f"{name} is no ISO-8601 time", fix="pass e.g. '2026-05-01T12:00:00+02:00' or an aware datetime"
+            ) from None
+    if not isinstance(value, datetime):
+        raise InvalidTime(f"{name} must be a datetime, not {type(value).__name__}", fix="pass an aware datetime")
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise InvalidTime(
+            f"{name} has no time zone",
+            why="a naive time means different moments on different machines",
+            fix=f"pass {name}=datetime(..., tzinfo=...) or datetime.now(timezone.utc)",
+        )
+    return value
+
+
+def json_object(value: Any, name: str, max_bytes: int) -> dict[str, Any]:
+    """Metadata: a JSON object, copied, so that later changes by the caller do not reach the store."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in cast(Mapping[Any, Any], value)):
+        raise InvalidInput(f"{name} must be a mapping with string keys", fix="pass a dict of JSON values")
+    try:
+        raw = json.dumps(dict(cast(Mapping[str, Any], value)), ensure_ascii=False, allow_nan=False)
+        size = len(raw.encode())
+    except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:
+        raise InvalidInput(f"{name} is not JSON", why=str(error), fix="use strings, numbers, lists and dicts") from None
+    if size > max_bytes:
+        raise LimitExceeded(f"{name} has {size} bytes of JSON; the limit is {max_bytes}", fix="store a reference")
+    return cast(dict[str, Any], json.loads(raw))
+
+
+def whole_number(value: Any, name: str, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInput(f"{name} must be a whole number, not {type(value).__name__}", fix=f"pass {name}={low}…{high}")
+    if not low <= value <= high:
+        raise LimitExceeded(f"{name} is {value}; it must lie between {low} and {high}", fix="choose within the limits")
+    return value
+
+
+def messages(raw: Any, *, max_bytes: int, max_messages: int) -> list[Said]:
+    """Chat history as people have it: text, content parts, `name`, tool messages. Messages that say nothing
+    (`content: None` with tool calls, pictures alone) are left out; a call that says nothing at all is refused."""
+    if isinstance(raw, str):
+        return [Said("user", text_of(raw, "the message", max_bytes), "", "user")]
+    single = isinstance(raw, Mapping) or not isinstance(raw, Sequence)
+    items: list[Any] = [raw] if single else list(cast(Sequence[Any], raw))
+    if not items:
+        raise InvalidText("there are no messages", why="the list is empty", fix="pass at least one message")
+    if len(items) > max_messages:
+        raise LimitExceeded(
+            f"{len(items)} messages in one call; the limit is {max_messages}", fix="add them in several calls"
+        )
+    said = [one for index, item in enumerate(items) if (one := _message(item, index, max_bytes)) is not None]
+    if not said:
+        raise InvalidText(
+            "no message says anything", why="all of them are tool calls or pictures", fix="pass the text turns too"
+        )
+    return said
+
+
+def _message(item: Any, index: int, max_bytes: int) -> Said | None:
+    where = f"message {index}"
+    if isinstance(item, str):
+        return Said("user", text_of(item, where, max_bytes), "", "user")
+    if isinstance(item, Mapping):
+        fields = cast(Mapping[str, Any], item)
+    elif hasattr(item, "role") and hasattr(item, "content"):
+        fields = {key: getattr(item, key, None) for key in ("role", "content", "name", "tool_calls")}
+    else:
+        raise InvalidText(
+            f"{where} is {type(item).__name__}", fix="pass a str, memkit.Message or {'role': ..., 'content': ...}"
+        )
+    role = fields.get("role")
+    if not isinstance(role, str) or role.lower() not in _ORIGINS:
+        raise InvalidText(
+            f"{where} has role {role!r}", why=f"roles are {', '.join(sorted(_ORIGINS))}", fix="set one of these roles"
+        )
+    text = _content_text(fields.get("content"), where)
+    if text is None or (text == "" and fields.get("tool_calls")):
+        if "content" not in fields:
+            raise InvalidText(f"{where} has no content", fix="pass {'role': ..., 'content': ...}")
+        if text is None and not fields.get("tool_calls") and fields.get("content") is None:
+            raise InvalidText(f"{where} has content None and no tool calls", fix="leave the message out")
+        return None
+    name = fields.get("name")
+    speaker = scope_id(name, f"name of {where}") if name else ""
+    return Said(role.lower(), text_of(text, where, max_bytes), speaker, _ORIGINS[role.lower()])
+
+
+def _content_text(content: Any, where: str) -> str | None:
+    """Text of a content field; None where there is none (pictures, audio, tool calls)."""
+    if content is None or isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence) or isinstance(content, bytes | bytearray):
+        raise InvalidText(f"{where} has content of type {type(content).__name__}", fix="pass text or content parts")
+    texts: list[str] = []
+    for part in cast(Sequence[Any], content):
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, Mapping) and isinstance(cast(Mapping[str, Any], part).get("text"), str):
+            texts.append(cast(Mapping[str, Any], part)["text"])
+        elif not isinstance(part, Mapping) or "type" not in part:
+            raise InvalidText(f"{where} holds a content part of type {type(part).__name__}", fix="pass content parts")
+    return "\n".join(texts) if texts else None
+
+
+_OUR_NAMES = {
+    "limit": "k", "top_k": "k", "n": "k", "n_results": "k", "user": "user_id", "uid": "user_id", "agent": "agent_id",
+    "session": "session_id", "thread_id": "session_id", "run_id": "session_id", "conversation_id": "session_id",
+    "timestamp": "at", "time": "at", "when": "at", "date": "at", "meta": "metadata", "filter": "filters", "where": "filters",
+    "query": "the first argument", "q": "the first argument", "question": "the first argument",
+    "messages": "the first argument", "memory_id": "the first argument", "data": "text", "content": "text",
+    "version": "expected_revision", "revision": "expected_revision", "score": "reward", "rating": "reward",
+    "max_chars": "max_tokens", "token_budget": "max_tokens", "asof": "as_of", "key": "idempotency_key",
+    "async_mode": "wait", "block": "wait", "embedding": "embedder", "embeddings": "embedder", "llm": "model",
+}  # fmt: skip
+
+VERBS_BY_OTHER_NAMES = {
+    "get_all": "list", "all": "list", "remember": "add", "store": "add", "save": "add", "insert": "add", "put": "add",
+    "retain": "add", "recall": "search", "retrieve": "search", "query": "search", "find": "search", "ask": "answer",
+    "chat": "answer", "forget": "delete", "remove": "delete", "reset": "erase", "clear": "delete_all", "purge": "erase",
+    "rollback": "undo", "revert": "undo", "rate": "feedback", "thumbs_up": "feedback", "dump": "export",
+    "load": "import_", "sync": "flush", "shutdown": "close",
+}  # fmt: skip
+
+
+def verb(function: Callable[P, R]) -> Callable[P, R]:
+    """A public verb: an argument that it does not know gets an error that names ours."""
+    names = set(inspect.signature(function).parameters) - {"self"}
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in kwargs:
+            if name not in names:
+                raise wrong_argument(function.__name__, name, names)
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def wrong_argument(verb_name: str, name: str, names: set[str]) -> WrongName:
+    ours = _OUR_NAMES.get(name, "")
+    known = ours if ours in names or ours.startswith("the ") else ""
+    listed = ", ".join(sorted(names))
+    return WrongName(
+        f"{verb_name}() has no argument {name!r}",
+        why=f"it takes {listed}",
+        fix=f"use {known}" if known else "use one of these names",
+    )
+
+
+def wrong_verb(name: str, owner: str) -> AttributeError:
+    ours = VERBS_BY_OTHER_NAMES.get(name)
+    if ours is None:
+        return AttributeError(f"{owner!r} object has no attribute {name!r}")
+    return WrongName(f"there is no {name}()", why="memkit calls it by another name", fix=f"use {ours}()")

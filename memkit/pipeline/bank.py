@@ -1,0 +1,83 @@
+"""A bank that can be searched: its records, and the index of the same records. Immutable.
+
+The runtime loads one per warm bank; replay builds one in memory. Both search and step it through this class, which is
+why a decision sees the same candidates in production and in training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from memkit.embedders.base import Embedder
+from memkit.models import Kind, MemoryRecord, Op
+from memkit.ops import BankState
+from memkit.retrieval import BankIndex, Query, RankerWeights, Scored, embed_text, rank
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBank:
+    state: BankState
+    index: BankIndex
+
+    @classmethod
+    def empty(cls, embedder: Embedder) -> LiveBank:
+        return cls.of((), embedder, 0)
+
+    @classmethod
+    def of(cls, records: Sequence[MemoryRecord], embedder: Embedder, seq: int) -> LiveBank:
+        ordered = sorted(records, key=lambda record: (record.seq, record.id))
+        vectors = embedder.embed([embed_text(record) for record in ordered])
+        return cls.with_vectors(ordered, vectors, seq)
+
+    @classmethod
+    def with_vectors(cls, ordered: Sequence[MemoryRecord], vectors: NDArray[np.float32], seq: int) -> LiveBank:
+        return cls(BankState({record.id: record for record in ordered}, seq), BankIndex.build(ordered, vectors))
+
+    @property
+    def seq(self) -> int:
+        return self.state.seq
+
+    def __len__(self) -> int:
+        return len(self.state)
+
+    def after(self, ops: Sequence[Op], embedder: Embedder) -> LiveBank:
+        """The bank after `ops`; only what they changed is embedded and re-indexed."""
+        if not ops:
+            return self
+        state = self.state.fold(ops)
+        touched = {op.memory_id for op in ops if op.memory_id is not None and op.before != op.after}
+        changed = [record for key in touched if (record := state.get(key)) is not None]
+        changed.sort(key=lambda record: (record.seq, record.id))
+        removed = [key for key in touched if state.get(key) is None and self.state.get(key) is not None]
+        if not changed and not removed:
+            return LiveBank(state, self.index)
+        vectors = embedder.embed([embed_text(record) for record in changed])
+        return LiveBank(state, self.index.updated(list(zip(changed, vectors, strict=True)), removed))
+
+    def candidates(
+        self,
+        texts: Sequence[str],
+        embedder: Embedder,
+        *,
+        k: int,
+        now: datetime,
+        kinds: Sequence[Kind] = ("fact",),
+        weights: RankerWeights | None = None,
+    ) -> list[list[Scored]]:
+        """The memories that a manager is shown for each text: exact, scoped, deterministic."""
+        if not len(self.state) or not texts:
+            return [[] for _ in texts]
+        vectors = embedder.embed(list(texts))
+        queries = (
+            Query(text=text, vector=vector, k=k, kinds=tuple(kinds), now=now)
+            for text, vector in zip(texts, vectors, strict=True)
+        )
+        return [rank(self.index, query, weights) if weights else rank(self.index, query) for query in queries]

@@ -1,0 +1,247 @@
+"""From turns to operations: extract, show, manage, check. No I/O and no clock: a generator.
+
+`decide` yields lists of generation requests and is sent the replies (or the `ModelError` that stands for one). The
+runtime drives one generator per turn; the trainer drives many in step and generates them as one batch. So the
+deployed decision and the trained one are the same code, prompts and re-asks included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from memkit.backbones.base import GenReply, GenRequest, Sampling
+from memkit.embedders.base import Embedder
+from memkit.errors import BadReply, Conflict, MemkitError, ModelError, NotFound, OpRejected
+from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn
+from memkit.ops import Context, GuardLimits, check_batch, check_caps, resolve
+from memkit.pipeline.bank import LiveBank
+from memkit.retrieval import RankerWeights, Scored
+from memkit.roles import Extractor, Fact, Fused, Manager, Prompt, Shown, reask_messages
+
+Steps = Generator[list[GenRequest], list["GenReply | ModelError"], "Decided"]
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """Which adapter answers, and how it came to be chosen (logged with the decision)."""
+
+    adapter: str | None = None
+    alias: str = "production"
+    alias_version: int = 0
+    propensity: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What stays the same from turn to turn."""
+
+    mode: str = "split"
+    """split: extractor, then the manager per fact. fused: one call."""
+    instructions: str = ""
+    styles: tuple[tuple[str, str], ...] = ()
+    """Role → reply style (compact or json)."""
+    guard: GuardLimits = GuardLimits()
+    reasks: int = 2
+    candidates: int = 5
+    fused_candidates: int = 20
+    deadline_s: float = 60.0
+
+    def style(self, role: str) -> str:
+        return dict(self.styles).get(role, "compact")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One `add` call, ready to be decided."""
+
+    bank: Bank
+    turns: tuple[Turn, ...]
+    context_turns: tuple[Turn, ...]
+    live: LiveBank
+    now: datetime
+    new_id: Callable[[], str]
+    """Decision ids, in the order in which the calls are made."""
+    routing: dict[str, Routing] = field(default_factory=dict[str, Routing])
+    """Per role."""
+    sampling: Callable[[str], Sampling] = lambda decision_id: Sampling()
+    weights: RankerWeights | None = None
+
+
+@dataclass(slots=True)
+class ModelCall:
+    """One role's decision: the prompt, every attempt, what became of it."""
+
+    decision_id: str
+    role: str
+    prompt: Prompt
+    request: GenRequest
+    state_seq: int
+    routing: Routing
+    candidates: tuple[Shown, ...] = ()
+    attempts: list[Attempt] = field(default_factory=list["Attempt"])
+    drafts: tuple[OpDraft, ...] = ()
+    parsed: Any = None
+    repairs: tuple[str, ...] = ()
+    error: MemkitError | None = None
+
+    @property
+    def reply(self) -> GenReply | None:
+        """The last reply, the one that counted."""
+        return next((attempt.reply for attempt in reversed(self.attempts) if attempt.reply is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    prompt: Prompt
+    reply: GenReply | None
+    error: MemkitError | None
+
+
+@dataclass(slots=True)
+class Decided:
+    """`error` set: the turn is parked with it and nothing is applied. Else `drafts` go to the journal as one batch."""
+
+    drafts: list[OpDraft]
+    calls: list[ModelCall]
+    facts: list[Fact] = field(default_factory=list[Fact])
+    error: MemkitError | None = None
+
+
+def decide(task: Task, settings: Settings, embedder: Embedder) -> Steps:
+    calls: list[ModelCall] = []
+    try:
+        if settings.mode == "fused":
+            drafts, facts = (yield from _fused(task, settings, embedder, calls)), []
+        else:
+            drafts, facts = yield from _split(task, settings, embedder, calls)
+        check_caps(drafts, len(task.live), settings.guard)
+    except (ModelError, OpRejected, Conflict, NotFound) as error:
+        return Decided([], calls, error=error)
+    return Decided(drafts, calls, facts)
+
+
+def _split(
+    task: Task, settings: Settings, embedder: Embedder, calls: list[ModelCall]
+) -> Generator[list[GenRequest], list[GenReply | ModelError], tuple[list[OpDraft], list[Fact]]]:
+    extractor = Extractor(settings.instructions, settings.style("extractor"))
+    prompt = extractor.render(task.turns, task.context_turns)
+    extraction = _call(task, settings, prompt, (), calls)
+    facts = yield from _ask(extraction, extractor.parse, settings)
+    manager = Manager(settings.instructions, settings.style("manager"))
+    live, drafts = task.live, list[OpDraft]()
+    for fact in facts:
+        shown = _shown(live.candidates([fact.text], embedder, k=settings.candidates, now=task.now)[0])
+        prompt = manager.render(fact, shown, task.turns)
+        call = _call(task, settings, prompt, shown, calls)
+        size = len(live)
+
+        def parse(reply: str, prompt: Prompt, shown: tuple[Shown, ...] = shown, size: int = size) -> Any:
+            parsed = manager.parse(reply, prompt)
+            check_batch(parsed.value, _by_id(shown), size, settings.guard)
+            return parsed
+
+        asked = yield from _ask(call, parse, settings)
+        call.drafts = tuple(replace(draft, decision_id=call.decision_id) for draft in asked)
+        drafts.extend(call.drafts)
+        live = live.after(_dry_run(task, live, call.drafts), embedder)
+    return drafts, facts
+
+
+def _fused(
+    task: Task, settings: Settings, embedder: Embedder, calls: list[ModelCall]
+) -> Generator[list[GenRequest], list[GenReply | ModelError], list[OpDraft]]:
+    texts = [turn.text for turn in task.turns if turn.role in ("user", "assistant")] or [task.turns[-1].text]
+    found = task.live.candidates(texts, embedder, k=settings.candidates, now=task.now)
+    best: dict[str, Scored] = {}
+    for scored in sorted((one for row in found for one in row), key=lambda one: (-one.score, one.record.seq)):
+        best.setdefault(scored.record.id, scored)
+    shown = _shown(list(best.values())[: settings.fused_candidates])
+    role = Fused(settings.instructions, settings.style("fused"))
+    prompt = role.render(task.turns, shown, task.context_turns)
+    shown = tuple(prompt.view.shown)  # the prompt's budget may have cut some
+    call = _call(task, settings, prompt, shown, calls)
+
+    def parse(reply: str, prompt: Prompt) -> Any:
+        parsed = role.parse(reply, prompt)
+        check_batch(parsed.value, _by_id(shown), len(task.live), settings.guard)
+        return parsed
+
+    asked = yield from _ask(call, parse, settings)
+    call.drafts = tuple(replace(draft, decision_id=call.decision_id) for draft in asked)
+    _dry_run(task, task.live, call.drafts)
+    return list(call.drafts)
+
+
+def _call(
+    task: Task, settings: Settings, prompt: Prompt, shown: Sequence[Shown], calls: list[ModelCall]
+) -> ModelCall:
+    decision_id = task.new_id()
+    routing = task.routing.get(prompt.role, Routing())
+    request = GenRequest(prompt, decision_id, routing.adapter, task.sampling(decision_id), settings.deadline_s)
+    call = ModelCall(decision_id, prompt.role, prompt, request, task.live.seq, routing, tuple(shown))
+    calls.append(call)
+    return call
+
+
+def _ask(
+    call: ModelCall, parse: Callable[[str, Prompt], Any], settings: Settings
+) -> Generator[list[GenRequest], list[GenReply | ModelError], Any]:
+    """Ask, and on a reply that cannot be used quote the error and ask again, at most `reasks` times.
+    A transport failure is not asked again: the backbone has already retried."""
+    request, used = call.request, 0
+    budget = 1 + settings.reasks
+    while True:
+        (reply,) = yield [replace(request, max_calls=budget - used)]
+        if isinstance(reply, ModelError):
+            call.attempts.append(Attempt(request.prompt, None, reply))
+            call.error = reply
+            raise reply
+        used += max(1, reply.usage.calls)
+        try:
+            parsed = parse(reply.text, request.prompt)
+        except (BadReply, OpRejected) as error:
+            call.attempts.append(Attempt(request.prompt, reply, error))
+            if used >= budget:
+                call.error = error
+                raise
+            prompt = replace(request.prompt, messages=request.prompt.messages + reask_messages(reply.text, error))
+            request = replace(request, prompt=prompt, key=f"{call.decision_id}#{used}")
+            continue
+        call.attempts.append(Attempt(request.prompt, reply, None))
+        call.parsed, call.repairs = parsed.value, tuple(parsed.repairs)
+        return parsed.value
+
+
+def _dry_run(task: Task, live: LiveBank, drafts: Sequence[OpDraft]) -> list[Op]:
+    """What the drafts will do, so that the next fact is judged against it; raises where the journal would refuse."""
+    context = Context(task.bank, "dry-run", live.seq + 1, task.now, _said_at(task))
+    return resolve(live.state, drafts, context)
+
+
+def _said_at(task: Task) -> datetime:
+    return max(turn.at for turn in task.turns)
+
+
+def _shown(scored: Sequence[Scored]) -> tuple[Shown, ...]:
+    return tuple(Shown(n, one.record, one.score, one.signals) for n, one in enumerate(scored, start=1))
+
+
+def _by_id(shown: Sequence[Shown]) -> dict[str, MemoryRecord]:
+    return {one.record.id: one.record for one in shown}
+
+
+def drive(steps: Steps, generate: Callable[[Sequence[GenRequest]], list[GenReply]]) -> Decided:
+    """Run one decision to its end, blocking."""
+    try:
+        requests = next(steps)
+        while True:
+            try:
+                replies: list[GenReply | ModelError] = list(generate(requests))
+            except ModelError as error:
+                replies = [error for _ in requests]
+            requests = steps.send(replies)
+    except StopIteration as stop:
+        return stop.value
