@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any, Generic, Literal, TypeVar
 
-from memkit.models import MemoryRecord, Turn
+from memkit.models import MemoryRecord, Origin, Turn
 from memkit.roles.grammar import Grammar
 
 RoleName = Literal["extractor", "manager", "answerer", "fused"]
 Style = Literal["compact", "json"]
 """compact: one op per line, for small local models (constrained by `grammar`). json: for hosted models (`schema`)."""
+
+T = TypeVar("T", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +31,42 @@ class Shown:
     record: MemoryRecord
     score: float = 0.0
     signals: Mapping[str, float] = field(default_factory=dict[str, float])
+    whole: bool = True
+    """False: the prompt shows only the beginning of its text. A model may not rewrite what it has not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A self-contained statement drawn from turns."""
+    """A self-contained statement drawn from turns, with what its turns say about where it comes from."""
 
     text: str
     source_turns: tuple[str, ...] = ()
     speaker: str = ""
+    at: datetime | None = None
+    session_id: str = ""
+    origin: Origin = "user"
+    trainable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerDraft:
+    """An answer with the memories that it was distilled from."""
+
+    text: str
+    used: tuple[int, ...] = ()
+    """Handles of the selected memories, as the reply named them."""
+    memory_ids: tuple[str, ...] = ()
+    """The same memories by id."""
+    abstained: bool = False
+    """The memories do not hold the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed(Generic[T]):
+    """What a reply means, and what had to be repaired to read it (by name; empty for a clean reply)."""
+
+    value: T
+    repairs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,7 @@ class _Automaton:
             case "alt":
                 return frozenset().union(*(self._expand(option, tail) for option in expr[1:]))
             case "seq":
-                parts = cast("tuple[_Expr, ...]", expr[1:])
+                _, *parts = expr
                 if not parts:
                     return self._expand_tail(tail)
                 rest = self._tail(("seq", *parts[1:]), tail) if len(parts) > 1 else tail
