@@ -37,6 +37,11 @@ class Grammar:
         self._lock = threading.Lock()
 
     @property
+    def alphabet(self) -> frozenset[str]:
+        """Characters that some literal asks for. All other printable characters are alike, in every state."""
+        return frozenset(_alphabet(self.expr) | {" "})
+
+    @property
     def start(self) -> int:
         return self._built().start
 
