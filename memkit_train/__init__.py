@@ -1,0 +1,1 @@
+"""Learns better adapters from what the runtime logged. Never imported by `memkit`."""
