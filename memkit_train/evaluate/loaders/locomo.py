@@ -1,0 +1,102 @@
+"""LoCoMo (`locomo10.json`): ten long talks with questions by category and evidence by turn id.
+
+Its dirt, all of it repaired or counted: evidence like `D8:6; D9:17`, `D:11:26`, `D30:05` or `D`; ids that do not exist;
+questions without evidence; numeric answers; trailing blanks; category 5 keeps its tempting answer elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from memkit_train.evaluate.data import Asked, Conversation, Dataset, Said
+from memkit_train.evaluate.loaders.reading import malformed, need, parse_date, records
+from memkit_train.evaluate.metrics import ADVERSARIAL, CATEGORIES
+
+_DATE = "%I:%M %p on %d %B, %Y"
+_EVIDENCE = re.compile(r"D:?(\d+):(\d+)")
+
+
+def load(path: Path, limit: int | None = None) -> Dataset:
+    repairs: Counter[str] = Counter()
+    out: list[Conversation] = []
+    for line, raw in records(path):
+        if limit and len(out) == limit:
+            break
+        out.append(_conversation(path, line, raw, len(out), repairs))
+    return Dataset("locomo", tuple(out), dict(repairs))
+
+
+def _conversation(path: Path, line: int, raw: dict[str, Any], index: int, repairs: Counter[str]) -> Conversation:
+    talk = need(path, line, raw, "conversation", dict)
+    name = str(raw.get("sample_id", f"conv-{index}"))
+    turns = tuple(turn for number in _numbers(talk) for turn in _session(path, line, talk, number, repairs))
+    if not turns:
+        malformed(path, line, "the conversation has no session_N with turns")
+    known = {turn.ref for turn in turns}
+    questions = tuple(
+        _question(path, line, item, f"{name}/{position}", known, repairs)
+        for position, item in enumerate(need(path, line, raw, "qa", list))
+    )
+    return Conversation(name, turns, questions, {"speakers": [talk.get("speaker_a"), talk.get("speaker_b")]})
+
+
+def _numbers(talk: dict[str, Any]) -> list[int]:
+    return sorted(int(key.split("_")[1]) for key, value in talk.items() if re.fullmatch(r"session_\d+", key) and value)
+
+
+def _session(path: Path, line: int, talk: dict[str, Any], number: int, repairs: Counter[str]) -> list[Said]:
+    opened = parse_date(
+        path, line, need(path, line, talk, f"session_{number}_date_time", str).upper(), _DATE.upper(), _DATE
+    )
+    out: list[Said] = []
+    for position, raw in enumerate(talk[f"session_{number}"]):
+        text = str(raw.get("text", "")).strip()
+        if raw.get("blip_caption"):
+            text = f"{text} [shares a photo: {raw['blip_caption']}]".strip()
+        if not text:
+            repairs["empty turn skipped"] += 1
+            continue
+        ref = str(raw.get("dia_id", f"D{number}:{position + 1}"))
+        out.append(Said(ref, str(raw.get("speaker", "")), text, _minute(opened, position), f"session_{number}"))
+    return out
+
+
+def _minute(opened: datetime, position: int) -> datetime:
+    """Turns carry no time of their own; seconds keep their order without leaving the session's day."""
+    return opened + timedelta(seconds=position)
+
+
+def _question(path: Path, line: int, raw: dict[str, Any], name: str, known: set[str], repairs: Counter[str]) -> Asked:
+    category = need(path, line, raw, "category", int)
+    if category not in CATEGORIES:
+        malformed(path, line, f"question {name} has category {category}; there are 1 to 5")
+    text = need(path, line, raw, "question", str)
+    repairs["blank around a question"] += text != text.strip()
+    gold: tuple[str, ...] = ()
+    if category != ADVERSARIAL:
+        answer = need(path, line, raw, "answer", (str, int, float))
+        repairs["answer that is a number"] += not isinstance(answer, str)
+        gold = (str(answer).strip(),)
+    evidence = _evidence(raw.get("evidence") or [], known, repairs)
+    stale = (str(raw["adversarial_answer"]),) if raw.get("adversarial_answer") else ()
+    return Asked(name, text.strip(), gold, f"{category} {CATEGORIES[category]}", evidence, stale=stale, number=category)
+
+
+def _evidence(raw: list[Any], known: set[str], repairs: Counter[str]) -> tuple[str, ...]:
+    out: list[str] = []
+    for item in map(str, raw):
+        found = [f"D{int(session)}:{int(turn)}" for session, turn in _EVIDENCE.findall(item)]
+        if not found:
+            repairs["evidence without a turn id dropped"] += 1
+        elif found != [item.strip()]:
+            repairs["evidence id repaired"] += 1
+        for ref in found:
+            if ref in known:
+                out.append(ref)
+            else:
+                repairs["evidence of a turn that does not exist dropped"] += 1
+    return tuple(dict.fromkeys(out))

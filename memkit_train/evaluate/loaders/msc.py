@@ -1,0 +1,78 @@
+"""Multi-Session Chat, as JSON lines: `previous_dialogs` and the current `dialog` between two speakers.
+
+The release has no questions; files made from it (`self_instruct: {"B": question, "A": answer}`, or a `qa` list of
+`{question, answer}`) do, and are asked after the last session. The format dates sessions only by "time back": the last
+session is put at a fixed day and the earlier ones as far before it as the file says.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from memkit_train.evaluate.data import Asked, Conversation, Dataset, Said
+from memkit_train.evaluate.loaders.reading import malformed, need, records
+
+_LAST = datetime(2022, 6, 1, 12, 0, tzinfo=UTC)
+_UNITS = {
+    "second": 1,
+    "minute": 60,
+    "hour": 3_600,
+    "day": 86_400,
+    "week": 604_800,
+    "month": 2_592_000,
+    "year": 31_536_000,
+}
+
+
+def load(path: Path, limit: int | None = None) -> Dataset:
+    repairs: Counter[str] = Counter()
+    out: list[Conversation] = []
+    for line, raw in records(path):
+        if limit and len(out) == limit:
+            break
+        out.append(_conversation(path, line, raw, len(out), repairs))
+    return Dataset("msc", tuple(out), dict(repairs))
+
+
+def _conversation(path: Path, line: int, raw: dict[str, Any], index: int, repairs: Counter[str]) -> Conversation:
+    earlier = raw.get("previous_dialogs") or []
+    if not isinstance(earlier, list):
+        malformed(path, line, f"'previous_dialogs' is a {type(earlier).__name__}")
+    dialogs = [(item, _back(item, repairs)) for item in earlier]
+    dialogs.append(({"dialog": need(path, line, raw, "dialog", list)}, timedelta()))
+    turns: list[Said] = []
+    for number, (item, back) in enumerate(dialogs, start=1):
+        for position, message in enumerate(need(path, line, item, "dialog", list)):
+            text = str(message.get("text", "")).strip()
+            if not text:
+                repairs["empty turn skipped"] += 1
+                continue
+            speaker = str(message.get("id") or f"Speaker {position % 2 + 1}")
+            at = _LAST - back + timedelta(seconds=position)
+            turns.append(Said(f"s{number}:{position + 1}", speaker, text, at, f"s{number}"))
+    if not turns:
+        malformed(path, line, "no dialog has a turn")
+    name = str((raw.get("metadata") or {}).get("initial_data_id") or f"msc-{index}")
+    return Conversation(f"{name}/{index}", tuple(turns), _questions(path, line, raw, index))
+
+
+def _back(item: dict[str, Any], repairs: Counter[str]) -> timedelta:
+    unit = str(item.get("time_unit", "")).rstrip("s").lower()
+    if unit not in _UNITS or not isinstance(item.get("time_num"), int | float):
+        repairs["session without a time put a day back"] += 1
+        return timedelta(days=1)
+    return timedelta(seconds=float(item["time_num"]) * _UNITS[unit])
+
+
+def _questions(path: Path, line: int, raw: dict[str, Any], index: int) -> tuple[Asked, ...]:
+    made = raw.get("self_instruct")
+    pairs = [(made["B"], made["A"])] if isinstance(made, dict) and {"A", "B"} <= made.keys() else []
+    for item in raw.get("qa") or []:
+        pairs.append((need(path, line, item, "question", str), need(path, line, item, "answer", (str, int, float))))
+    return tuple(
+        Asked(f"msc-{index}/{n}", str(question).strip(), (str(answer).strip(),), "msc")
+        for n, (question, answer) in enumerate(pairs)
+    )
