@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memkit.memory import AsyncMemory, Memory
+    from memkit.async_memory import AsyncMemory
+    from memkit.config import Config
+    from memkit.inputs import Message
+    from memkit.memory import Memory
 
 __version__ = "0.1.0"
-__all__ = ["AsyncMemory", "Memory", "__version__"]
+__all__ = ["AsyncMemory", "Config", "Memory", "Message", "__version__"]
 
-_HOMES = {"Memory": "memkit.memory", "AsyncMemory": "memkit.memory"}
+_HOMES = {
+    "AsyncMemory": "memkit.async_memory",
+    "Config": "memkit.config",
+    "Memory": "memkit.memory",
+    "Message": "memkit.inputs",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -70,7 +70,7 @@ def scope_id(value: Any, name: str) -> str:
 
 
 def optional_id(value: Any, name: str) -> str:
-    """"" stands for None."""
+    """ "" stands for None."""
     return "" if value is None else scope_id(value, name)
 
 
@@ -136,7 +136,9 @@ def json_object(value: Any, name: str, max_bytes: int) -> dict[str, Any]:
 
 def whole_number(value: Any, name: str, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidInput(f"{name} must be a whole number, not {type(value).__name__}", fix=f"pass {name}={low}…{high}")
+        raise InvalidInput(
+            f"{name} must be a whole number, not {type(value).__name__}", fix=f"pass {name}={low}…{high}"
+        )
     if not low <= value <= high:
         raise LimitExceeded(f"{name} is {value}; it must lie between {low} and {high}", fix="choose within the limits")
     return value

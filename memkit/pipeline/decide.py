@@ -15,7 +15,7 @@ from typing import Any
 from memkit.backbones.base import GenReply, GenRequest, Sampling
 from memkit.embedders.base import Embedder
 from memkit.errors import BadReply, Conflict, MemkitError, ModelError, NotFound, OpRejected
-from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn
+from memkit.models import Bank, Op, OpDraft, Turn
 from memkit.ops import Context, GuardLimits, check_batch, check_caps, resolve
 from memkit.pipeline.bank import LiveBank
 from memkit.retrieval import RankerWeights, Scored
@@ -83,7 +83,6 @@ class ModelCall:
     candidates: tuple[Shown, ...] = ()
     attempts: list[Attempt] = field(default_factory=list["Attempt"])
     drafts: tuple[OpDraft, ...] = ()
-    parsed: Any = None
     repairs: tuple[str, ...] = ()
     error: MemkitError | None = None
 
@@ -129,24 +128,16 @@ def _split(
     extractor = Extractor(settings.instructions, settings.style("extractor"))
     prompt = extractor.render(task.turns, task.context_turns)
     extraction = _call(task, settings, prompt, (), calls)
-    facts = yield from _ask(extraction, extractor.parse, settings)
+    facts, _ = yield from _ask(extraction, lambda reply, prompt: _unpack(extractor.parse(reply, prompt)), settings)
     manager = Manager(settings.instructions, settings.style("manager"))
     live, drafts = task.live, list[OpDraft]()
     for fact in facts:
         shown = _shown(live.candidates([fact.text], embedder, k=settings.candidates, now=task.now)[0])
         prompt = manager.render(fact, shown, task.turns)
         call = _call(task, settings, prompt, shown, calls)
-        size = len(live)
-
-        def parse(reply: str, prompt: Prompt, shown: tuple[Shown, ...] = shown, size: int = size) -> Any:
-            parsed = manager.parse(reply, prompt)
-            check_batch(parsed.value, _by_id(shown), size, settings.guard)
-            return parsed
-
-        asked = yield from _ask(call, parse, settings)
-        call.drafts = tuple(replace(draft, decision_id=call.decision_id) for draft in asked)
+        ops = yield from _ask_for_ops(task, settings, call, manager.parse, live)
         drafts.extend(call.drafts)
-        live = live.after(_dry_run(task, live, call.drafts), embedder)
+        live = live.after(ops, embedder)
     return drafts, facts
 
 
@@ -163,21 +154,31 @@ def _fused(
     prompt = role.render(task.turns, shown, task.context_turns)
     shown = tuple(prompt.view.shown)  # the prompt's budget may have cut some
     call = _call(task, settings, prompt, shown, calls)
-
-    def parse(reply: str, prompt: Prompt) -> Any:
-        parsed = role.parse(reply, prompt)
-        check_batch(parsed.value, _by_id(shown), len(task.live), settings.guard)
-        return parsed
-
-    asked = yield from _ask(call, parse, settings)
-    call.drafts = tuple(replace(draft, decision_id=call.decision_id) for draft in asked)
-    _dry_run(task, task.live, call.drafts)
+    yield from _ask_for_ops(task, settings, call, role.parse, task.live)
     return list(call.drafts)
 
 
-def _call(
-    task: Task, settings: Settings, prompt: Prompt, shown: Sequence[Shown], calls: list[ModelCall]
-) -> ModelCall:
+def _ask_for_ops(
+    task: Task, settings: Settings, call: ModelCall, parse: Callable[[str, Prompt], Any], live: LiveBank
+) -> Generator[list[GenRequest], list[GenReply | ModelError], list[Op]]:
+    """Ask for operations, check them as a whole against what was shown and what the bank holds, and say what they
+    will do, so that the next fact is judged against it. A batch that breaks a rule is asked again like any bad reply."""
+    shown = {one.record.id: one.record for one in call.candidates}
+    context = Context(task.bank, call.decision_id, live.seq + 1, task.now, max(turn.at for turn in task.turns))
+
+    def checked(reply: str, prompt: Prompt) -> tuple[list[Op], Any]:
+        parsed = parse(reply, prompt)
+        check_batch(parsed.value, shown, len(live), settings.guard)
+        drafts = tuple(replace(draft, decision_id=call.decision_id) for draft in parsed.value)
+        ops = resolve(live.state, drafts, context)
+        call.drafts = drafts
+        return ops, parsed
+
+    ops, _ = yield from _ask(call, checked, settings)
+    return ops
+
+
+def _call(task: Task, settings: Settings, prompt: Prompt, shown: Sequence[Shown], calls: list[ModelCall]) -> ModelCall:
     decision_id = task.new_id()
     routing = task.routing.get(prompt.role, Routing())
     request = GenRequest(prompt, decision_id, routing.adapter, task.sampling(decision_id), settings.deadline_s)
@@ -187,10 +188,10 @@ def _call(
 
 
 def _ask(
-    call: ModelCall, parse: Callable[[str, Prompt], Any], settings: Settings
-) -> Generator[list[GenRequest], list[GenReply | ModelError], Any]:
+    call: ModelCall, read: Callable[[str, Prompt], tuple[Any, Any]], settings: Settings
+) -> Generator[list[GenRequest], list[GenReply | ModelError], tuple[Any, Any]]:
     """Ask, and on a reply that cannot be used quote the error and ask again, at most `reasks` times.
-    A transport failure is not asked again: the backbone has already retried."""
+    A transport failure is not asked again: the backbone has already retried. `read` returns (value, parsed)."""
     request, used = call.request, 0
     budget = 1 + settings.reasks
     while True:
@@ -201,8 +202,8 @@ def _ask(
             raise reply
         used += max(1, reply.usage.calls)
         try:
-            parsed = parse(reply.text, request.prompt)
-        except (BadReply, OpRejected) as error:
+            value, parsed = read(reply.text, request.prompt)
+        except (BadReply, OpRejected, Conflict, NotFound) as error:
             call.attempts.append(Attempt(request.prompt, reply, error))
             if used >= budget:
                 call.error = error
@@ -211,26 +212,16 @@ def _ask(
             request = replace(request, prompt=prompt, key=f"{call.decision_id}#{used}")
             continue
         call.attempts.append(Attempt(request.prompt, reply, None))
-        call.parsed, call.repairs = parsed.value, tuple(parsed.repairs)
-        return parsed.value
+        call.repairs = tuple(parsed.repairs)
+        return value, parsed
 
 
-def _dry_run(task: Task, live: LiveBank, drafts: Sequence[OpDraft]) -> list[Op]:
-    """What the drafts will do, so that the next fact is judged against it; raises where the journal would refuse."""
-    context = Context(task.bank, "dry-run", live.seq + 1, task.now, _said_at(task))
-    return resolve(live.state, drafts, context)
-
-
-def _said_at(task: Task) -> datetime:
-    return max(turn.at for turn in task.turns)
+def _unpack(parsed: Any) -> tuple[Any, Any]:
+    return parsed.value, parsed
 
 
 def _shown(scored: Sequence[Scored]) -> tuple[Shown, ...]:
     return tuple(Shown(n, one.record, one.score, one.signals) for n, one in enumerate(scored, start=1))
-
-
-def _by_id(shown: Sequence[Shown]) -> dict[str, MemoryRecord]:
-    return {one.record.id: one.record for one in shown}
 
 
 def drive(steps: Steps, generate: Callable[[Sequence[GenRequest]], list[GenReply]]) -> Decided:

@@ -1,0 +1,270 @@
+"""`AsyncMemory`: the same verbs, awaitable. Disk and models work in threads, so the event loop never waits."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memkit.inputs import verb, wrong_verb
+from memkit.memory import Decisions, Memory, Names, Ops, ParkedTurns, Problems
+from memkit.models import Kind, MemoryRecord, Op
+from memkit.pipeline.asking import AS_OF
+from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Page
+
+if TYPE_CHECKING:
+    from memkit.adapters import AdapterSet
+
+T = TypeVar("T")
+
+_THREADS = 64
+"""Calls in flight. They wait for disk or a model, not for the processor."""
+
+
+class AsyncMemory:
+    """Takes the same arguments as `Memory`. A call that is cancelled may still take effect: use an idempotency_key
+    where that matters."""
+
+    def __init__(self, path: str | Path = "./memory", **options: Any) -> None:
+        self._memory = Memory(path, **options)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="memkit-async")
+
+    async def _run(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, functools.partial(call, *args, **kwargs))
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    @verb
+    async def add(
+        self,
+        messages: Any,
+        *,
+        user_id: str,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        at: datetime | str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        infer: bool = True,
+        wait: bool = True,
+        expires_at: datetime | str | None = None,
+    ) -> AddResult:
+        return await self._run(
+            self._memory.add, messages, user_id=user_id, agent_id=agent_id, session_id=session_id, at=at,
+            metadata=metadata, idempotency_key=idempotency_key, infer=infer, wait=wait, expires_at=expires_at,
+        )  # fmt: skip
+
+    @verb
+    async def update(
+        self,
+        id: str,
+        text: str | None = None,
+        *,
+        user_id: str,
+        metadata: Mapping[str, Any] | None = None,
+        expected_revision: int | None = None,
+    ) -> MemoryRecord:
+        return await self._run(
+            self._memory.update, id, text, user_id=user_id, metadata=metadata, expected_revision=expected_revision
+        )
+
+    @verb
+    async def delete(self, id: str, *, user_id: str) -> Op:
+        return await self._run(self._memory.delete, id, user_id=user_id)
+
+    @verb
+    async def delete_all(self, *, user_id: str, agent_id: str | None = None) -> int:
+        return await self._run(self._memory.delete_all, user_id=user_id, agent_id=agent_id)
+
+    @verb
+    async def undo(
+        self,
+        *,
+        user_id: str,
+        op_id: str | None = None,
+        turn_id: str | None = None,
+        since: int | datetime | None = None,
+    ) -> Ops:
+        return await self._run(self._memory.undo, user_id=user_id, op_id=op_id, turn_id=turn_id, since=since)
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    @verb
+    async def search(
+        self,
+        query: str,
+        *,
+        user_id: str,
+        agent_id: str | None = None,
+        k: int = 10,
+        kinds: Sequence[Kind] | None = None,
+        session_id: str | None = None,
+        filters: Mapping[str, Any] | None = None,
+        as_of: AS_OF | str = None,
+        expand: str | None = None,
+    ) -> Hits:
+        return await self._run(
+            self._memory.search, query, user_id=user_id, agent_id=agent_id, k=k, kinds=kinds, session_id=session_id,
+            filters=filters, as_of=as_of, expand=expand,
+        )  # fmt: skip
+
+    @verb
+    async def context(
+        self,
+        query: str,
+        *,
+        user_id: str,
+        agent_id: str | None = None,
+        max_tokens: int = 800,
+        k: int = 60,
+        kinds: Sequence[Kind] | None = None,
+        session_id: str | None = None,
+        filters: Mapping[str, Any] | None = None,
+        as_of: AS_OF | str = None,
+    ) -> ContextBlock:
+        return await self._run(
+            self._memory.context, query, user_id=user_id, agent_id=agent_id, max_tokens=max_tokens, k=k, kinds=kinds,
+            session_id=session_id, filters=filters, as_of=as_of,
+        )  # fmt: skip
+
+    @verb
+    async def answer(
+        self,
+        question: str,
+        *,
+        user_id: str,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        filters: Mapping[str, Any] | None = None,
+        as_of: AS_OF | str = None,
+    ) -> Answer:
+        return await self._run(
+            self._memory.answer, question, user_id=user_id, agent_id=agent_id, session_id=session_id, filters=filters,
+            as_of=as_of,
+        )  # fmt: skip
+
+    @verb
+    async def get(self, id: str, *, user_id: str) -> MemoryRecord:
+        return await self._run(self._memory.get, id, user_id=user_id)
+
+    @verb
+    async def list(
+        self,
+        *,
+        user_id: str,
+        agent_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        kinds: Sequence[Kind] | None = None,
+        session_id: str | None = None,
+        filters: Mapping[str, Any] | None = None,
+    ) -> Page:
+        return await self._run(
+            self._memory.list, user_id=user_id, agent_id=agent_id, limit=limit, cursor=cursor, kinds=kinds,
+            session_id=session_id, filters=filters,
+        )  # fmt: skip
+
+    @verb
+    async def history(self, *, user_id: str, memory_id: str | None = None, limit: int | None = None) -> Ops:
+        return await self._run(self._memory.history, user_id=user_id, memory_id=memory_id, limit=limit)
+
+    @verb
+    async def decisions(self, *, user_id: str, trace_id: str | None = None, last: int = 20) -> Decisions:
+        return await self._run(self._memory.decisions, user_id=user_id, trace_id=trace_id, last=last)
+
+    # ---- learning ------------------------------------------------------------------------------------------------
+
+    @verb
+    async def observe(self, trace_id: str, answer: str, *, user_id: str) -> tuple[str, ...]:
+        return await self._run(self._memory.observe, trace_id, answer, user_id=user_id)
+
+    @verb
+    async def feedback(
+        self,
+        trace_id: str,
+        *,
+        user_id: str,
+        reward: float | None = None,
+        label: str | None = None,
+        expected: str | None = None,
+        comment: str | None = None,
+    ) -> str:
+        return await self._run(
+            self._memory.feedback, trace_id, user_id=user_id, reward=reward, label=label, expected=expected,
+            comment=comment,
+        )  # fmt: skip
+
+    @property
+    def adapters(self) -> AdapterSet:
+        """Aliases move in a millisecond, so these verbs are not awaited."""
+        return self._memory.adapters
+
+    # ---- keeping house -------------------------------------------------------------------------------------------
+
+    def user(self, user_id: str, *, agent_id: str | None = None) -> Any:
+        """The same awaitable verbs, bound to a scope."""
+        from memkit.user import UserMemory
+
+        return UserMemory(self, user_id, agent_id)
+
+    @verb
+    async def users(self) -> Names:
+        return await self._run(self._memory.users)
+
+    @verb
+    async def parked(self, *, user_id: str | None = None) -> ParkedTurns:
+        return await self._run(self._memory.parked, user_id=user_id)
+
+    @verb
+    async def retry(
+        self, trace_ids: Iterable[str] | None = None, *, user_id: str | None = None, wait: bool = True
+    ) -> int:
+        return await self._run(self._memory.retry, trace_ids, user_id=user_id, wait=wait)
+
+    @verb
+    async def trainable(self, value: bool, *, user_id: str, agent_id: str | None = None) -> None:
+        await self._run(self._memory.trainable, value, user_id=user_id, agent_id=agent_id)
+
+    @verb
+    async def erase(self, *, user_id: str) -> EraseReceipt:
+        return await self._run(self._memory.erase, user_id=user_id)
+
+    @verb
+    async def export(self, path: str | Path, *, user_id: str | None = None) -> int:
+        return await self._run(self._memory.export, path, user_id=user_id)
+
+    @verb
+    async def import_(self, path: str | Path) -> int:
+        return await self._run(self._memory.import_, path)
+
+    @verb
+    async def flush(self) -> None:
+        await self._run(self._memory.flush)
+
+    @verb
+    async def stats(self) -> dict[str, Any]:
+        return await self._run(self._memory.stats)
+
+    @verb
+    async def doctor(self, *, repair: bool = False, reembed: bool = False) -> Problems:
+        return await self._run(self._memory.doctor, repair=repair, reembed=reembed)
+
+    async def close(self) -> None:
+        await self._run(self._memory.close)
+        self._threads.shutdown(wait=False)
+
+    async def __aenter__(self) -> AsyncMemory:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"Async{self._memory!r}"
+
+    def __getattr__(self, name: str) -> Any:
+        raise wrong_verb(name, "AsyncMemory")

@@ -1,0 +1,323 @@
+"""The commands. Each opens the store, calls one verb, prints."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from memkit.cli import show
+from memkit.memory import Memory
+from memkit.models import to_json
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Memory that learns from its own use. Start with: memkit demo",
+)
+
+Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store.")]
+User = Annotated[str, typer.Option("--user", "-u", help="Whose memories.")]
+Agent = Annotated[str | None, typer.Option("--agent", help="Narrow to one agent of the user.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Model = Annotated[str | None, typer.Option("--model", "-m", help='"openai:NAME", "hf:PATH"; without it, the rules.')]
+BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Endpoint of an openai: model.")]
+Embedder = Annotated[str | None, typer.Option("--embedder", help='"hash" (default), "minilm", "openai:NAME".')]
+
+DEFAULT_STORE = Path("./memory")
+
+
+def opened(store: Path, model: str | None = None, base_url: str | None = None, embedder: str | None = None) -> Memory:
+    options: dict[str, Any] = {"base_url": base_url} if base_url else {}
+    return Memory(store, model=model, embedder=embedder, **options)
+
+
+@app.command()
+def add(
+    text: Annotated[str, typer.Argument(help='What was said; "-" reads standard input.')],
+    user: User,
+    store: Store = DEFAULT_STORE,
+    agent: Agent = None,
+    session: Annotated[str | None, typer.Option("--session")] = None,
+    speaker: Annotated[str | None, typer.Option("--speaker", help="Name of who said it.")] = None,
+    at: Annotated[str | None, typer.Option("--at", help="When it was said, ISO-8601 with offset.")] = None,
+    infer: Annotated[bool, typer.Option(help="Let the manager decide; --no-infer stores the turn as it is.")] = True,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    embedder: Embedder = None,
+    json: Json = False,
+) -> None:
+    """Remember something that was said."""
+    said: dict[str, Any] = {"role": "user", "content": sys.stdin.read() if text == "-" else text}
+    if speaker:
+        said["name"] = speaker
+    with opened(store, model, base_url, embedder) as memory:
+        result = memory.add(said, user_id=user, agent_id=agent, session_id=session, at=at, infer=infer)
+    if json:
+        show.as_json(result)
+    elif result.status == "parked":
+        show.out.print(f"[red]parked[/] {show.escape(result.reason)}  (kept; `memkit retry` tries again)")
+    else:
+        show.history(result.ops, f"{result.status}  trace {result.trace_id}")
+    if result.status == "parked":
+        raise typer.Exit(1)
+
+
+@app.command()
+def search(
+    query: str,
+    user: User,
+    store: Store = DEFAULT_STORE,
+    agent: Agent = None,
+    k: Annotated[int, typer.Option("-k", help="How many.")] = 10,
+    as_of: Annotated[str | None, typer.Option("--as-of", help="A sequence number, or an ISO-8601 time.")] = None,
+    embedder: Embedder = None,
+    json: Json = False,
+) -> None:
+    """Find memories."""
+    moment: int | str | None = int(as_of) if as_of is not None and as_of.isdigit() else as_of
+    with opened(store, embedder=embedder) as memory:
+        hits = memory.search(query, user_id=user, agent_id=agent, k=k, as_of=moment)
+    if json:
+        show.as_json({"trace_id": hits.trace_id, "hits": list(hits)})
+        return
+    rows = [
+        [f"{h.score:.3f}", show.visible(h.text), show.when(h.memory.at), show.visible(h.why), h.memory.id] for h in hits
+    ]
+    show.table(f"trace {hits.trace_id}", ["score", "memory", "said", "why", "id"], rows)
+
+
+@app.command()
+def answer(
+    question: str,
+    user: User,
+    store: Store = DEFAULT_STORE,
+    agent: Agent = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    embedder: Embedder = None,
+    json: Json = False,
+) -> None:
+    """Answer a question from memory (needs --model)."""
+    with opened(store, model, base_url, embedder) as memory:
+        reply = memory.answer(question, user_id=user, agent_id=agent)
+    if json:
+        show.as_json(reply)
+        return
+    show.out.print(show.visible(reply.text))
+    for record in reply.cited:
+        show.out.print(f"  [dim]from[/] {show.visible(record.text)} [dim]({record.id})[/]")
+    show.out.print(f"[dim]rate it: memkit feedback {reply.trace_id} --user … --label up|down[/]")
+
+
+@app.command()
+def feedback(
+    trace_id: str,
+    user: User,
+    store: Store = DEFAULT_STORE,
+    reward: Annotated[float | None, typer.Option("--reward", help="0 to 1.")] = None,
+    label: Annotated[str | None, typer.Option("--label", help="up or down.")] = None,
+    expected: Annotated[str | None, typer.Option("--expected", help="What the answer should have been.")] = None,
+    comment: Annotated[str | None, typer.Option("--comment")] = None,
+    json: Json = False,
+) -> None:
+    """Rate what a search, context or answer led to."""
+    with opened(store) as memory:
+        one = memory.feedback(trace_id, user_id=user, reward=reward, label=label, expected=expected, comment=comment)
+    show.as_json({"feedback_id": one}) if json else show.out.print(f"noted as {one}")
+
+
+@app.command(name="list")
+def list_(
+    user: User,
+    store: Store = DEFAULT_STORE,
+    agent: Agent = None,
+    limit: Annotated[int, typer.Option("--limit")] = 100,
+    json: Json = False,
+) -> None:
+    """What is remembered of a user."""
+    with opened(store) as memory:
+        page = memory.list(user_id=user, agent_id=agent, limit=limit)
+    show.as_json({"memories": list(page), "cursor": page.cursor}) if json else show.memories(page)
+
+
+@app.command()
+def history(
+    user: User,
+    store: Store = DEFAULT_STORE,
+    memory_id: Annotated[str | None, typer.Option("--memory", help="Only this memory.")] = None,
+    json: Json = False,
+) -> None:
+    """Every operation, oldest first."""
+    with opened(store) as memory:
+        ops = memory.history(user_id=user, memory_id=memory_id)
+    show.as_json(ops) if json else show.history(ops)
+
+
+@app.command()
+def undo(
+    user: User,
+    store: Store = DEFAULT_STORE,
+    op: Annotated[str | None, typer.Option("--op", help="An op id.")] = None,
+    turn: Annotated[str | None, typer.Option("--turn", help="A turn id, or the trace id of an add.")] = None,
+    since: Annotated[str | None, typer.Option("--since", help="A sequence number, or an ISO-8601 time.")] = None,
+    json: Json = False,
+) -> None:
+    """Take operations back; history keeps both."""
+    moment: Any = int(since) if since is not None and since.isdigit() else since and datetime.fromisoformat(since)
+    with opened(store) as memory:
+        ops = memory.undo(user_id=user, op_id=op, turn_id=turn, since=moment)
+    show.as_json(ops) if json else show.history(ops, "undone")
+    if not ops:
+        raise typer.Exit(4)
+
+
+@app.command()
+def parked(
+    store: Store = DEFAULT_STORE, user: Annotated[str | None, typer.Option("--user", "-u")] = None, json: Json = False
+) -> None:
+    """Turns that are kept but could not be decided."""
+    with opened(store) as memory:
+        turns = memory.parked(user_id=user)
+    if json:
+        show.as_json(turns)
+        return
+    rows = [
+        [p.trace_id, show.visible(p.user_id), show.visible(p.reason), show.visible(p.detail), str(p.attempts)]
+        for p in turns
+    ]
+    show.table("", ["trace", "user", "reason", "detail", "tries"], rows)
+
+
+@app.command()
+def retry(
+    store: Store = DEFAULT_STORE,
+    user: Annotated[str | None, typer.Option("--user", "-u")] = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    embedder: Embedder = None,
+    json: Json = False,
+) -> None:
+    """Decide parked turns again."""
+    with opened(store, model, base_url, embedder) as memory:
+        count = memory.retry(user_id=user)
+    show.as_json({"retried": count}) if json else show.out.print(f"{count} turns decided again")
+    if not count:
+        raise typer.Exit(4)
+
+
+@app.command()
+def erase(
+    user: User,
+    store: Store = DEFAULT_STORE,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: Json = False,
+) -> None:
+    """Destroy everything of a user, beyond undo."""
+    if not yes and not typer.confirm(f"Destroy every trace of {user!r}? This cannot be undone."):
+        raise typer.Exit(4)
+    with opened(store) as memory:
+        receipt = memory.erase(user_id=user)
+    if json:
+        show.as_json(receipt)
+    else:
+        show.table("erased", ["what", "count"], [[name, str(value)] for name, value in receipt.counts.items()])
+
+
+@app.command()
+def export(
+    path: Path,
+    store: Store = DEFAULT_STORE,
+    user: Annotated[str | None, typer.Option("--user", "-u", help="Only this user.")] = None,
+    json: Json = False,
+) -> None:
+    """Write the store (or one user) as JSON lines."""
+    with opened(store) as memory:
+        count = memory.export(path, user_id=user)
+    show.as_json({"records": count, "path": str(path)}) if json else show.out.print(f"{count} records → {path}")
+
+
+@app.command(name="import")
+def import_(path: Path, store: Store = DEFAULT_STORE, json: Json = False) -> None:
+    """Read a file that `memkit export` wrote."""
+    with opened(store) as memory:
+        count = memory.import_(path)
+    show.as_json({"records": count}) if json else show.out.print(f"{count} records read from {path}")
+    if not count:
+        raise typer.Exit(4)
+
+
+@app.command()
+def stats(store: Store = DEFAULT_STORE, json: Json = False) -> None:
+    """Counts and sizes."""
+    with opened(store) as memory:
+        found = memory.stats()
+    show.as_json(found) if json else show.table(
+        "", ["what", "value"], [[k, show.visible(str(v))] for k, v in found.items()]
+    )
+
+
+@app.command()
+def doctor(
+    store: Annotated[Path, typer.Argument(help="Folder of the store.")] = DEFAULT_STORE,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Rebuild LanceDB from the journal where they differ.")
+    ] = False,
+    reembed: Annotated[bool, typer.Option("--reembed", help="Embed everything anew with --embedder.")] = False,
+    embedder: Embedder = None,
+    json: Json = False,
+) -> None:
+    """Check journal and projection against each other."""
+    if reembed:
+        from memkit.pipeline.runtime import adopt_embedder
+
+        adopt_embedder(store, embedder)
+    with opened(store, embedder=embedder) as memory:
+        found = memory.doctor(repair=repair, reembed=reembed)
+    open_ones = [problem for problem in found if not problem.repaired]
+    if json:
+        show.as_json(found)
+    elif not found:
+        show.out.print("[green]healthy[/]: journal and projection agree")
+    else:
+        rows = [[p.code, show.visible(p.what), "repaired" if p.repaired else show.visible(p.fix)] for p in found]
+        show.table("", ["finding", "what", "next"], rows)
+    raise typer.Exit(1 if open_ones else 0)
+
+
+@app.command()
+def log(
+    user: User,
+    store: Store = DEFAULT_STORE,
+    trace: Annotated[str | None, typer.Option("--trace", help="Only what this add led to.")] = None,
+    last: Annotated[int, typer.Option("--last", help="How many decisions.")] = 5,
+    json: Json = False,
+) -> None:
+    """The story of decisions: what was said, what was shown, what was decided, what came of it."""
+    from memkit.cli import log as story
+
+    with opened(store) as memory:
+        decisions = story.read(memory, user, trace, last)
+    if json:
+        for decision in decisions:
+            sys.stdout.write(to_json(decision) + "\n")
+    else:
+        story.tell(decisions)
+    if not decisions:
+        raise typer.Exit(4)
+
+
+@app.command()
+def demo(
+    json: Json = False,
+    keep: Annotated[
+        Path | None, typer.Option("--keep", help="Keep the store here; otherwise it is thrown away.")
+    ] = None,
+) -> None:
+    """A conversation becomes memories; an update, an undo, a look back in time; one decision told."""
+    from memkit.cli.demo import run
+
+    raise typer.Exit(run(keep, json))

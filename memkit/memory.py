@@ -1,0 +1,403 @@
+"""`Memory`: the verbs. Thin on purpose: arguments are checked here, the rooms do the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memkit import inputs
+from memkit.config import Config
+from memkit.errors import InvalidInput, NotFound
+from memkit.inputs import aware, optional_id, scope_id, text_of, verb, whole_number
+from memkit.models import Bank, Kind, MemoryRecord, Op
+from memkit.pipeline import upkeep, writing
+from memkit.pipeline.asking import AS_OF, Ask
+from memkit.pipeline.runtime import Runtime
+from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Page, ParkedTurn, Problem
+from memkit.seams import Clock, Ids
+
+if TYPE_CHECKING:
+    from memkit.adapters import AdapterSet
+    from memkit.user import UserMemory
+
+# Aliases, because inside the class `list` is a verb.
+Ops = list[Op]
+Names = list[str]
+Decisions = list[dict[str, Any]]
+ParkedTurns = list[ParkedTurn]
+Problems = list[Problem]
+
+
+class Memory:
+    """A store of memories that a model (or, with none, a set of rules) manages. Thread-safe; several processes may
+    open the same path. Use it as a context manager, or let it drain at exit."""
+
+    def __init__(
+        self,
+        path: str | Path = "./memory",
+        *,
+        model: Any = None,
+        embedder: Any = None,
+        adapters: Any = None,
+        alias: str = "production",
+        journal: str | Path | None = None,
+        explore: float = 0.0,
+        instructions: str = "",
+        redact: Callable[[str], str] | None = None,
+        config: Config | Mapping[str, Any] | None = None,
+        mode: str | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        **model_options: Any,
+    ) -> None:
+        """
+        model: None (built-in rules), "openai:NAME", "hf:PATH_OR_ID", "tiny", a callable(messages) -> str, a Backbone, or
+            a mapping of roles to any of these. base_url=, api_key= and other options go to the backbone.
+        embedder: None or "hash" (built in), "minilm", "openai:NAME", a callable or an Embedder.
+        adapters: folder of the adapter registry; by default `<path>/adapters`. alias: the name that serves.
+        explore: share of decisions that are sampled instead of greedy, so that there is something to learn from.
+        instructions: what to remember, in words; becomes part of the prompts and of their hashes.
+        redact: str -> str, applied to every message before anything is written.
+        mode: "split" (extract, then manage each fact) or "fused" (one call); chosen by the model when None.
+        """
+        self._runtime = Runtime(
+            path, model=model, embedder=embedder, adapters=adapters, alias=alias, journal=journal, explore=explore,
+            instructions=instructions, redact=redact, config=config, mode=mode, clock=clock, ids=ids,
+            model_options=model_options,
+        )  # fmt: skip
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    @verb
+    def add(
+        self,
+        messages: Any,
+        *,
+        user_id: str,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        at: datetime | str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        infer: bool = True,
+        wait: bool = True,
+        expires_at: datetime | str | None = None,
+    ) -> AddResult:
+        """Remember what was said: a str, a message, or a list of messages as chat APIs have them.
+
+        infer=True lets the manager decide what becomes of it; infer=False stores each turn as it is. wait=False returns
+        once the turn is durable. The same idempotency_key with the same body is stored once."""
+        return writing.add(
+            self._runtime.alive(), messages, bank=self._bank(user_id, agent_id), session_id=session_id, at=at,
+            metadata=metadata, idempotency_key=idempotency_key, infer=infer, wait=wait, expires_at=expires_at,
+        )  # fmt: skip
+
+    @verb
+    def update(
+        self,
+        id: str,
+        text: str | None = None,
+        *,
+        user_id: str,
+        metadata: Mapping[str, Any] | None = None,
+        expected_revision: int | None = None,
+    ) -> MemoryRecord:
+        """Change a memory's text or metadata (a mapping replaces the old one). The earlier revision stays in history."""
+        return writing.update(
+            self._runtime.alive(), scope_id(user_id, "user_id"), id, text, metadata, expected_revision
+        )
+
+    @verb
+    def delete(self, id: str, *, user_id: str) -> Op:
+        """End a memory. Its history stays; `erase` destroys."""
+        return writing.delete(self._runtime.alive(), scope_id(user_id, "user_id"), id)
+
+    @verb
+    def delete_all(self, *, user_id: str, agent_id: str | None = None) -> int:
+        """End every memory of the user (or of one of the user's agents). Returns how many."""
+        return writing.delete_all(
+            self._runtime.alive(), scope_id(user_id, "user_id"), optional_id(agent_id, "agent_id") or None
+        )
+
+    @verb
+    def undo(
+        self,
+        *,
+        user_id: str,
+        op_id: str | None = None,
+        turn_id: str | None = None,
+        since: int | datetime | None = None,
+    ) -> Ops:
+        """Write compensating ops: for one op, for all that a turn (or an `add`, by its trace_id) led to, or for
+        everything since a sequence number or record time. Refused when a later op builds on one of them."""
+        return writing.undo(self._runtime.alive(), scope_id(user_id, "user_id"), op_id, turn_id, since)
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    @verb
+    def search(
+        self,
+        query: str,
+        *,
+        user_id: str,
+        agent_id: str | None = None,
+        k: int = 10,
+        kinds: Sequence[Kind] | None = None,
+        session_id: str | None = None,
+        filters: Mapping[str, Any] | None = None,
+        as_of: AS_OF | str = None,
+        expand: str | None = None,
+    ) -> Hits:
+        """The k best memories. as_of: a sequence number (what the store knew) or a time (what had been said)."""
+        ask = self._ask(query, user_id, agent_id, k, kinds, session_id, filters, as_of, expand)
+        return self._runtime.alive().asking.search(ask)
+
+    @verb
+    def context(
+        self,
+        query: str,
+        *,
+        user_id: str,
+        agent_id: str | None = None,
+        max_tokens: int = 800,
+        k: int = 60,
+        kinds: Sequence[Kind] | None = None,
+        session_id: str | None = None,
+        filters: Mapping[str, Any] | None = None,
+        as_of: AS_OF | str = None,
+    ) -> ContextBlock:
+        """A block to put into a prompt: dated, chronological, rendered as data, never over max_tokens."""
+        ask = self._ask(query, user_id, agent_id, k, kinds, session_id, filters, as_of, None)
+        budget = whole_number(max_tokens, "max_tokens", 1, 1_000_000)
+        return self._runtime.alive().asking.context(ask, budget)
+
+    @verb
+    def answer(
+        self,
+        question: str,
+        *,
+        user_id: str,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        filters: Mapping[str, Any] | None = None,
+        as_of: AS_OF | str = None,
+    ) -> Answer:
+        """Answer from memory with the configured model; says which memories it used."""
+        k = self._runtime.config.answer_candidates
+        ask = self._ask(question, user_id, agent_id, k, None, session_id, filters, as_of, None)
+        return self._runtime.alive().asking.answer(ask)
+
+    @verb
+    def get(self, id: str, *, user_id: str) -> MemoryRecord:
+        found = self._runtime.alive().journal.get(scope_id(user_id, "user_id"), scope_id(id, "id"))
+        if found is None:
+            raise NotFound(
+                f"no live memory {id} for this user",
+                why="it was deleted, or belongs to somebody else",
+                fix="list(user_id=...) shows what is there; history(user_id=..., memory_id=...) what became of it",
+            )
+        return found[1]
+
+    @verb
+    def list(
+        self,
+        *,
+        user_id: str,
+        agent_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        kinds: Sequence[Kind] | None = None,
+        session_id: str | None = None,
+        filters: Mapping[str, Any] | None = None,
+    ) -> Page:
+        """Live memories in the order in which they were last written; pass `page.cursor` back to go on."""
+        return upkeep.list_page(
+            self._runtime.alive(), self._ask("*", user_id, agent_id, 1, kinds, session_id, filters, None, None),
+            whole_number(limit, "limit", 1, 10_000), cursor,
+        )  # fmt: skip
+
+    @verb
+    def history(self, *, user_id: str, memory_id: str | None = None, limit: int | None = None) -> Ops:
+        """Every op of the user, or of one memory, oldest first: before- and after-images, causes, sources."""
+        if limit is not None:
+            whole_number(limit, "limit", 1, 1_000_000)
+        return self._runtime.alive().journal.ops(
+            user_id=scope_id(user_id, "user_id"),
+            memory_id=None if memory_id is None else scope_id(memory_id, "memory_id"),
+            limit=limit,
+        )
+
+    @verb
+    def decisions(self, *, user_id: str, trace_id: str | None = None, last: int = 20) -> Decisions:
+        """The newest decisions, oldest first: what was said, shown, replied, applied or refused, by which adapter, at
+        what cost. Each is the versioned trajectory record that training reads."""
+        return upkeep.decisions(
+            self._runtime.alive(), scope_id(user_id, "user_id"),
+            None if trace_id is None else scope_id(trace_id, "trace_id"), whole_number(last, "last", 1, 100_000),
+        )  # fmt: skip
+
+    # ---- learning ------------------------------------------------------------------------------------------------
+
+    @verb
+    def observe(self, trace_id: str, answer: str, *, user_id: str) -> tuple[str, ...]:
+        """Tell what the app answered after a search or context. Returns the memories it seems to have used."""
+        text = text_of(answer, "the answer", self._runtime.config.max_message_bytes)
+        return self._runtime.alive().asking.observe(scope_id(trace_id, "trace_id"), text, scope_id(user_id, "user_id"))
+
+    @verb
+    def feedback(
+        self,
+        trace_id: str,
+        *,
+        user_id: str,
+        reward: float | None = None,
+        label: str | None = None,
+        expected: str | None = None,
+        comment: str | None = None,
+    ) -> str:
+        """Rate what a trace led to; late, many times, idempotent. Returns the feedback's id."""
+        return self._runtime.alive().asking.feedback(
+            scope_id(trace_id, "trace_id"), scope_id(user_id, "user_id"), reward=reward, label=label, expected=expected,
+            comment=comment,
+        )  # fmt: skip
+
+    @property
+    def adapters(self) -> AdapterSet:
+        """Which adapter serves: promote, roll back, canary, shadow."""
+        return self._runtime.alive().adapters
+
+    # ---- keeping house -------------------------------------------------------------------------------------------
+
+    def user(self, user_id: str, *, agent_id: str | None = None) -> UserMemory:
+        """The same verbs, bound to a scope."""
+        from memkit.user import UserMemory
+
+        return UserMemory(self, scope_id(user_id, "user_id"), agent_id)
+
+    @verb
+    def users(self) -> Names:
+        return [info.user_id for info in self._runtime.alive().journal.users()]
+
+    @verb
+    def parked(self, *, user_id: str | None = None) -> ParkedTurns:
+        """Turns that are kept but could not be decided, with their reasons."""
+        return upkeep.parked(self._runtime.alive(), None if user_id is None else scope_id(user_id, "user_id"))
+
+    @verb
+    def retry(self, trace_ids: Iterable[str] | None = None, *, user_id: str | None = None, wait: bool = True) -> int:
+        """Decide parked turns again: all of them, those named, or one user's. Returns how many."""
+        return upkeep.retry(self._runtime.alive(), trace_ids, user_id, wait)
+
+    @verb
+    def trainable(self, value: bool, *, user_id: str, agent_id: str | None = None) -> None:
+        """Whether this user's decisions may be trained on (they may, unless switched off)."""
+        upkeep.set_trainable(self._runtime.alive(), self._bank(user_id, agent_id), agent_id, value)
+
+    @verb
+    def erase(self, *, user_id: str) -> EraseReceipt:
+        """Destroy everything of a user: rows, versions, indexes, journal, decisions. Adapters that learned from the
+        user are marked tainted. Cannot be undone."""
+        return upkeep.erase(self._runtime.alive(), scope_id(user_id, "user_id"))
+
+    @verb
+    def export(self, path: str | Path, *, user_id: str | None = None) -> int:
+        """Write turns, ops, decisions, traces and feedback as JSON lines. Returns the number of lines."""
+        from memkit.pipeline import portability
+
+        return portability.export(
+            self._runtime.alive(), Path(path), None if user_id is None else scope_id(user_id, "user_id")
+        )
+
+    @verb
+    def import_(self, path: str | Path) -> int:
+        """Read a file that `export` wrote into this store; what is already there is left as it is."""
+        from memkit.pipeline import portability
+
+        return portability.import_(self._runtime.alive(), Path(path))
+
+    @verb
+    def flush(self) -> None:
+        """Wait until every accepted turn is decided and LanceDB shows everything."""
+        self._runtime.alive().flush()
+
+    @verb
+    def stats(self) -> dict[str, Any]:
+        return upkeep.stats(self._runtime.alive())
+
+    @verb
+    def doctor(self, *, repair: bool = False, reembed: bool = False) -> Problems:
+        """Check journal, projection and adapters against each other; repair rebuilds LanceDB from the journal."""
+        return upkeep.doctor(self._runtime.alive(), repair=repair, reembed=reembed)
+
+    def close(self) -> None:
+        """Drain and close. Safe to call twice."""
+        self._runtime.close()
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Memory({str(self._runtime.path)!r})"
+
+    def __getattr__(self, name: str) -> Any:
+        raise inputs.wrong_verb(name, "Memory")
+
+    # ---- checking ------------------------------------------------------------------------------------------------
+
+    def _bank(self, user_id: str, agent_id: str | None) -> Bank:
+        return Bank(scope_id(user_id, "user_id"), optional_id(agent_id, "agent_id"))
+
+    def _ask(
+        self,
+        text: str,
+        user_id: str,
+        agent_id: str | None,
+        k: int,
+        kinds: Sequence[Kind] | None,
+        session_id: str | None,
+        filters: Mapping[str, Any] | None,
+        as_of: AS_OF | str,
+        expand: str | None,
+    ) -> Ask:
+        config = self._runtime.config
+        if expand not in (None, "sources"):
+            raise InvalidInput(f"expand={expand!r} is unknown", fix="pass expand='sources' or leave it out")
+        condition = None
+        if filters:
+            from memkit.filters import parse_filters
+
+            condition = parse_filters(filters)
+        return Ask(
+            text=text_of(text, "the query", config.max_message_bytes),
+            user_id=scope_id(user_id, "user_id"),
+            agent_id=None if agent_id is None else scope_id(agent_id, "agent_id"),
+            k=whole_number(k, "k", 1, config.max_k),
+            kinds=_kinds(kinds),
+            session_id=None if session_id is None else scope_id(session_id, "session_id"),
+            condition=condition,
+            as_of=_as_of(as_of),
+            expand=expand,
+        )
+
+
+def _as_of(value: Any) -> AS_OF:
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return whole_number(value, "as_of", 0, 2**63 - 1)
+    return aware(value, "as_of")
+
+
+def _kinds(kinds: Sequence[Kind] | None) -> tuple[Kind, ...] | None:
+    if kinds is None:
+        return None
+    given: tuple[Kind, ...] = (kinds,) if isinstance(kinds, str) else tuple(kinds)  # type: ignore[assignment]
+    unknown = [kind for kind in given if kind not in ("fact", "episode")]
+    if unknown or not given:
+        raise InvalidInput(f"kinds={kinds!r} is unknown", fix="pass kinds=['fact'], ['episode'] or both")
+    return given

@@ -1,0 +1,270 @@
+"""Reads and what comes of them: search, context, answer, the app's own answer (observe), feedback.
+
+Each read leaves a trace that says which memory revisions were served, in which order and why; an answer also says
+which of them it cited. Feedback refers to the trace, so a label can find its way back to the decisions that wrote them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from memkit.backbones.base import Backbone, Sampling
+from memkit.config import Config
+from memkit.embedders.base import Embedder
+from memkit.errors import InvalidInput, NoModel, NotFound
+from memkit.filters import Condition
+from memkit.journal import FeedbackRecord, Trace
+from memkit.models import JSON, Bank, Kind, digest
+from memkit.pipeline.answering import answer_steps
+from memkit.pipeline.bank import LiveBank
+from memkit.pipeline.citing import infer_citations
+from memkit.pipeline.decide import Routing, Settings
+from memkit.pipeline.reader import BankReader
+from memkit.pipeline.record import decision_record
+from memkit.pipeline.traces import TraceBuffer
+from memkit.results import Answer, ContextBlock, Hit, Hits
+from memkit.retrieval import Query, RankerWeights, Scored, rank, render_context, why
+from memkit.seams import Clock, Ids
+
+if TYPE_CHECKING:
+    from memkit.journal import Journal
+
+AS_OF = int | datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One checked read."""
+
+    text: str
+    user_id: str
+    agent_id: str | None
+    k: int
+    kinds: tuple[Kind, ...] | None = None
+    session_id: str | None = None
+    condition: Condition | None = None
+    as_of: AS_OF = None
+    expand: str | None = None
+
+
+class Asking:
+    def __init__(
+        self,
+        journal: Journal,
+        reader: BankReader,
+        traces: TraceBuffer,
+        embedder: Embedder,
+        backbone: Callable[[], Backbone | None],
+        settings: Settings,
+        config: Config,
+        *,
+        clock: Clock,
+        ids: Ids,
+        route: Callable[[str], AbstractContextManager[dict[str, Routing]]],
+        weights: Callable[[], RankerWeights | None],
+    ) -> None:
+        self._journal, self._reader, self._traces, self._embedder = journal, reader, traces, embedder
+        self._backbone, self._settings, self._config = backbone, settings, config
+        self._clock, self._ids, self._route, self._weights = clock, ids, route, weights
+
+    def search(self, ask: Ask) -> Hits:
+        live, scored = self._rank(ask)
+        trace_id = self._ids.new("s")
+        self._trace("search", trace_id, ask, live, scored)
+        return Hits(self._hits(ask, scored), trace_id=trace_id)
+
+    def context(self, ask: Ask, max_tokens: int) -> ContextBlock:
+        live, scored = self._rank(ask)
+        trace_id = self._ids.new("c")
+        block = render_context([one.record for one in scored], max_tokens=max_tokens, nonce=trace_id[-12:])
+        served = [one for one in scored if one.record.id in block.ids]
+        self._trace("context", trace_id, ask, live, served, {"max_tokens": max_tokens})
+        return ContextBlock(block.text, trace_id=trace_id, hits=self._hits(ask, served))
+
+    def answer(self, ask: Ask) -> Answer:
+        """Candidates (half for each of two participants), distillation, answer; cited memories are kept."""
+        backbone = self._backbone()
+        if backbone is None:
+            raise NoModel(
+                "answer() needs a model, and none is configured",
+                why="the built-in rules manage memories; they do not write answers",
+                fix="use context(...) in your own prompt and observe(...) the reply, or open Memory(..., model=...)",
+            )
+        live, pool = self._rank(ask)
+        trace_id = self._ids.new("a")
+        with self._route(ask.user_id) as routing:
+            draft, call = answer_steps(
+                ask.text, _per_participant(pool, ask.k), backbone, self._settings, decision_id=self._ids.new("d"),
+                state_seq=live.seq, now=self._clock.now(), routing=routing.get("answerer", Routing()),
+                sampling=Sampling(),
+            )  # fmt: skip
+        bank = Bank(ask.user_id, ask.agent_id or "")
+        record = decision_record(call, bank=bank, intake_id=None, source_turns=(), created_at=self._clock.now())
+        cited = [one.record for one in call.candidates if one.handle in draft.used]
+        served = [Scored(one.record, one.score, dict(one.signals)) for one in call.candidates]
+        self._journal.record(record)
+        self._trace(
+            "answer", trace_id, ask, live, served,
+            {
+                "answer": draft.text, "abstained": draft.abstained, "cited_by": "model",
+                "cited": [{"id": r.id, "revision": r.revision} for r in cited], "decision_id": call.decision_id,
+                "role": "answerer", "adapter": call.routing.adapter, "propensity": call.routing.propensity,
+                "alias": call.routing.alias,
+            },
+            durable=True,
+        )  # fmt: skip
+        return Answer(draft.text, tuple(cited), trace_id, draft.abstained)
+
+    def observe(self, trace_id: str, text: str, user_id: str) -> tuple[str, ...]:
+        """Attach the app's own answer to what was served. Which memories it used is inferred by overlap and marked
+        as inferred. Idempotent: the last answer counts."""
+        trace = self._traces.get(user_id, trace_id)
+        served: Sequence[Mapping[str, Any]] = trace.payload.get("served", ())
+        texts = self._served_texts(trace.bank.user_id, served)
+        cited = infer_citations(text, texts)
+        payload = dict(trace.payload) | {
+            "answer": text,
+            "cited_by": "overlap",
+            "cited": [{"id": one["id"], "revision": one["revision"]} for one in served if one["id"] in cited],
+            "observed_at": self._clock.now().isoformat(),
+        }
+        self._traces.write(replace(trace, payload=payload), now=True)
+        return tuple(cited)
+
+    def feedback(
+        self,
+        trace_id: str,
+        user_id: str,
+        *,
+        reward: float | None,
+        label: str | None,
+        expected: str | None,
+        comment: str | None,
+    ) -> str:
+        if all(value is None for value in (reward, label, expected, comment)):
+            raise InvalidInput(
+                "feedback says nothing", fix="pass reward=0…1, label='up'|'down', expected='…' or comment='…'"
+            )
+        if reward is not None and (
+            isinstance(reward, bool) or not isinstance(reward, int | float) or not 0 <= reward <= 1
+        ):
+            raise InvalidInput("reward must be a number between 0 and 1", fix="pass reward=1.0 for good, 0.0 for bad")
+        if label is not None and label not in ("up", "down"):
+            raise InvalidInput(f"label {label!r} is unknown", fix="pass label='up' or label='down'")
+        self._known_trace(user_id, trace_id)
+        payload: JSON = {
+            name: value
+            for name, value in {"reward": reward, "label": label, "expected": expected, "comment": comment}.items()
+            if value is not None
+        }
+        feedback_id = "f_" + digest([user_id, trace_id, payload])[:24]
+        self._journal.add_feedback(
+            FeedbackRecord(feedback_id, trace_id, payload, source="user", created_at=self._clock.now()), user_id
+        )
+        return feedback_id
+
+    def _known_trace(self, user_id: str, trace_id: str) -> None:
+        """A trace is that of a read, or of an add."""
+        if trace_id.startswith("i_"):
+            state = self._journal.intake(trace_id)
+            if state is not None and state.intake.bank.user_id == user_id:
+                return
+            raise NotFound(f"no trace {trace_id} for this user", fix="pass the trace_id of this user's own calls")
+        self._traces.get(user_id, trace_id)
+
+    def _rank(self, ask: Ask) -> tuple[LiveBank, list[Scored]]:
+        if ask.as_of is None:
+            live = self._reader.scope(ask.user_id, ask.agent_id)
+        else:
+            live = self._reader.as_of(ask.user_id, ask.agent_id, ask.as_of)
+        if not len(live):
+            return live, []
+        (vector,) = self._embedder.embed([ask.text])
+        now = ask.as_of if isinstance(ask.as_of, datetime) else self._clock.now()
+        query = Query(
+            text=ask.text, vector=vector, k=ask.k, kinds=ask.kinds, condition=ask.condition,
+            session_id=ask.session_id, now=now,
+        )  # fmt: skip
+        weights = self._weights()
+        return live, rank(live.index, query, weights) if weights else rank(live.index, query)
+
+    def _hits(self, ask: Ask, scored: Sequence[Scored]) -> list[Hit]:
+        turns: dict[str, Any] = {}
+        if ask.expand == "sources":
+            wanted = {turn for one in scored for turn in one.record.source_turns}
+            turns = {turn.turn_id: turn for turn in self._journal.turns(turn_ids=sorted(wanted))}
+        return [
+            Hit(
+                one.record, one.score, why(one), one.signals,
+                tuple(turns[turn] for turn in one.record.source_turns if turn in turns),
+            )
+            for one in scored
+        ]  # fmt: skip
+
+    def _trace(
+        self,
+        kind: str,
+        trace_id: str,
+        ask: Ask,
+        live: LiveBank,
+        served: Sequence[Scored],
+        more: JSON | None = None,
+        *,
+        durable: bool = False,
+    ) -> None:
+        if not durable and not self._sampled(trace_id):
+            return
+        weights = self._weights()
+        payload: JSON = {
+            "v": 1,
+            "question": ask.text,
+            "k": ask.k,
+            "as_of": ask.as_of if isinstance(ask.as_of, int) else ask.as_of.isoformat() if ask.as_of else None,
+            "ranker": weights.digest if weights else "default",
+            "served": [
+                {
+                    "id": one.record.id, "revision": one.record.revision, "rank": rank_no, "score": round(one.score, 6),
+                    "signals": {name: round(float(value), 6) for name, value in one.signals.items()},
+                }
+                for rank_no, one in enumerate(served, start=1)
+            ],
+        } | (more or {})  # fmt: skip
+        bank = Bank(ask.user_id, ask.agent_id or "")
+        self._traces.write(Trace(trace_id, kind, bank, live.seq, payload, self._clock.now()), now=durable)
+
+    def _sampled(self, trace_id: str) -> bool:
+        share = self._config.trace_sample
+        return share >= 1 or int(hashlib.sha256(trace_id.encode()).hexdigest()[:12], 16) / 16**12 < share
+
+    def _served_texts(self, user_id: str, served: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+        """Texts of the revisions that were served, whatever became of the memories since."""
+        texts: dict[str, str] = {}
+        for one in served:
+            for op in self._journal.ops(user_id=user_id, memory_id=one["id"]):
+                if op.after is not None and op.after.revision == one["revision"]:
+                    texts[one["id"]] = op.after.text
+        return texts
+
+
+def _per_participant(pool: Sequence[Scored], k: int) -> list[Scored]:
+    """At most half of the candidates for each of the two participants who hold most of the pool; all of them where
+    there is only one."""
+    counts: dict[str, int] = {}
+    for one in pool:
+        counts[one.record.speaker] = counts.get(one.record.speaker, 0) + 1
+    if len(counts) < 2:
+        return list(pool[:k])
+    main = sorted(counts, key=lambda speaker: (-counts[speaker], speaker))[:2]
+    taken: dict[str, int] = dict.fromkeys(main, 0)
+    chosen: list[Scored] = []
+    for one in pool:
+        if one.record.speaker in taken:
+            if taken[one.record.speaker] >= k // 2:
+                continue
+            taken[one.record.speaker] += 1
+        chosen.append(one)
+    return chosen[:k]

@@ -1,0 +1,110 @@
+"""From the journal to LanceDB, in groups, in the background. Whoever holds the applier lock does the work for all."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from memkit.config import Config
+from memkit.embedders.base import Embedder
+from memkit.errors import MemkitError
+from memkit.models import Op
+from memkit.retrieval import embed_text
+
+if TYPE_CHECKING:
+    from memkit.journal import Journal
+    from memkit.store import ProjectedRow, Projection
+
+log = logging.getLogger("memkit")
+
+GROUP = 2_000
+"""Ops read from the journal per LanceDB commit."""
+
+
+class Projector:
+    def __init__(
+        self, journal: Journal, projection: Callable[[], Projection], embedder: Embedder, config: Config
+    ) -> None:
+        self._journal, self._projection, self._embedder, self._config = journal, projection, embedder, config
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._start_lock = threading.Lock()
+        self._waiting = 0
+        self._failures = 0
+
+    def project(self, *, maintain: bool = False) -> int:
+        """Bring LanceDB up to the journal's newest op. Returns how many ops were written."""
+        projection, written = self._projection(), 0
+        target = self._journal.last_seq()
+        if projection.watermark() >= target and not maintain:
+            return 0
+        with self._journal.applier_lock():
+            watermark = projection.watermark()
+            while watermark < target:
+                ops = self._journal.ops(after=watermark, upto=target, limit=GROUP)
+                if not ops:
+                    break
+                projection.apply(self._rows(ops), ops[-1].seq)
+                watermark, written = ops[-1].seq, written + len(ops)
+            self._waiting = 0
+            if maintain or projection.commits_since_maintenance >= self._config.maintain_commits:
+                projection.maintain(force=maintain)
+        return written
+
+    def noticed(self, ops: int) -> None:
+        """The journal has grown; the background thread writes it soon."""
+        self._waiting += ops
+        if self._thread is None or not self._thread.is_alive():
+            self._start()
+        if self._waiting >= self._config.project_every:
+            self._wake.set()
+
+    @property
+    def waiting(self) -> int:
+        return self._waiting
+
+    def close(self) -> None:
+        self._stop.set()
+        self._wake.set()
+        if self._thread is not None and self._thread.is_alive():
+            self._thread.join(timeout=60)
+        self._thread = None
+
+    def _start(self) -> None:
+        with self._start_lock:
+            if self._stop.is_set() or (self._thread is not None and self._thread.is_alive()):
+                return
+            self._thread = threading.Thread(target=self._run, name="memkit-projector", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._wake.wait(self._config.project_idle_s * (1 + min(self._failures, 30)))
+            self._wake.clear()
+            if self._stop.is_set() or not self._waiting:
+                continue
+            try:
+                self.project()
+                self._failures = 0
+            except MemkitError as error:
+                # The journal holds everything; a later pass catches up, and `flush` reports the error to its caller.
+                self._failures += 1
+                log.warning("projection into LanceDB failed: %s", type(error).__name__)
+
+    def _rows(self, ops: Sequence[Op]) -> list[ProjectedRow]:
+        """The last state of each memory that the ops touched; deletions become tombstones."""
+        from memkit.store import ProjectedRow
+
+        newest: dict[str, Op] = {}
+        for op in ops:
+            if op.memory_id is not None and op.before != op.after:
+                newest[op.memory_id] = op
+        living = [op.after for op in newest.values() if op.after is not None]
+        vectors = iter(self._embedder.embed([embed_text(record) for record in living]) if living else ())
+        return [
+            ProjectedRow(op.bank, op.after, memory_id, op.seq, next(vectors) if op.after is not None else None)
+            for memory_id, op in newest.items()
+        ]

@@ -1,0 +1,102 @@
+"""A decision as it is logged: every field of the trajectory record, or the reason why it is absent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+
+from memkit.backbones.base import GenReply
+from memkit.errors import MemkitError
+from memkit.journal import DecisionRecord
+from memkit.models import JSON, Bank, digest, to_json
+from memkit.pipeline.decide import ModelCall
+from memkit.roles import Prompt, Shown
+
+RECORD_VERSION = 1
+
+_MAYBE = ("prompt_ids", "token_ids", "logprobs", "sampled_logprobs")
+"""Fields that only some backbones can give."""
+
+
+def prompt_text(prompt: Prompt) -> str:
+    """The rendered prompt as stored: content-addressed, so that equal prompts are kept once."""
+    return to_json([[message.role, message.content] for message in prompt.messages])
+
+
+def decision_record(
+    call: ModelCall, *, bank: Bank, intake_id: str | None, source_turns: Sequence[str], created_at: datetime
+) -> DecisionRecord:
+    prompts = [attempt.prompt for attempt in call.attempts] or [call.prompt]
+    blobs = {digest(text): text for text in map(prompt_text, prompts)}
+    reply = call.reply
+    missing = dict(reply.missing) if reply else {name: "the model gave no reply" for name in _MAYBE}
+    payload: JSON = {
+        "v": RECORD_VERSION,
+        "decision_id": call.decision_id,
+        "role": call.role,
+        "state_seq": call.state_seq,
+        "candidates": [candidate(one) for one in call.candidates],
+        "prompt_hash": digest(prompt_text(prompts[-1])),
+        "prompt_version": call.prompt.version,
+        "style": call.prompt.style,
+        "sampling": asdict(call.request.sampling),
+        "adapter": call.routing.adapter,
+        "alias": call.routing.alias,
+        "alias_version": call.routing.alias_version,
+        "propensity": call.routing.propensity,
+        "attempts": [
+            {"prompt_hash": digest(prompt_text(a.prompt)), "reply": a.reply.text if a.reply else None,
+             "error": described(a.error)}
+            for a in call.attempts
+        ],
+        "parse": {"ok": call.error is None, "repairs": list(call.repairs), "error": described(call.error)},
+        "drafts": [
+            {"action": draft.action, "memory_id": draft.memory_id, "text": draft.text} for draft in call.drafts
+        ],
+        "source_turns": list(source_turns),
+    }  # fmt: skip
+    payload |= _generated(reply, missing)
+    payload["missing"] = missing
+    return DecisionRecord(
+        decision_id=call.decision_id, intake_id=intake_id, bank=bank, role=call.role, state_seq=call.state_seq,
+        payload=payload, blobs=blobs, created_at=created_at,
+    )  # fmt: skip
+
+
+def _generated(reply: GenReply | None, missing: dict[str, str]) -> JSON:
+    """What the backbone reports of its reply; `missing` gains a reason for each field that it leaves out."""
+    out: JSON = {
+        "reply": reply.text if reply else None,
+        "model": reply.model if reply else None,
+        "served_by": reply.adapter if reply else None,
+        "finish": reply.finish if reply else "error",
+        "usage": asdict(reply.usage) if reply else None,
+        "latency_ms": round(reply.latency_ms, 3) if reply else None,
+        "extra": dict(reply.extra) if reply else {},
+    }
+    for name in _MAYBE:
+        value = getattr(reply, name) if reply else None
+        if value is None:
+            missing.setdefault(name, "this backbone does not report it")
+        else:
+            out[name] = [round(x, 7) for x in value] if "logprobs" in name else list(value)
+            missing.pop(name, None)
+    return out
+
+
+def candidate(shown: Shown) -> JSON:
+    return {
+        "handle": shown.handle,
+        "id": shown.record.id,
+        "revision": shown.record.revision,
+        "score": round(float(shown.score), 6),
+        "signals": {name: round(float(value), 6) for name, value in shown.signals.items()},
+    }
+
+
+def described(error: MemkitError | None) -> JSON | None:
+    """An error in the log: its class and words. Messages hold no content by rule, so neither does this."""
+    if error is None:
+        return None
+    return {"type": type(error).__name__, "what": str(error), "details": {k: str(v) for k, v in error.details.items()}}

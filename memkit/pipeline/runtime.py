@@ -1,0 +1,266 @@
+"""The rooms, wired together. `Memory` is a thin set of verbs over one `Runtime`."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memkit.backbones import make_backbone
+from memkit.backbones.base import Backbone
+from memkit.config import Config
+from memkit.embedders import make_embedder
+from memkit.embedders.base import Embedder
+from memkit.errors import EmbedderMismatch, InvalidConfig, StoreClosed
+from memkit.journal import Journal
+from memkit.models import Bank
+from memkit.pipeline.asking import Asking
+from memkit.pipeline.decide import Decided, Routing, Settings
+from memkit.pipeline.projector import Projector
+from memkit.pipeline.reader import BankReader
+from memkit.pipeline.traces import TraceBuffer
+from memkit.pipeline.workers import Workers
+from memkit.pipeline.writer import TurnWriter
+from memkit.seams import Clock, Ids, RandomIds, SystemClock
+
+if TYPE_CHECKING:
+    from memkit.adapters import AdapterSet
+    from memkit.retrieval import RankerWeights
+    from memkit.store import Projection
+
+_ROLES = ("extractor", "manager", "answerer", "fused")
+
+
+class Runtime:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        model: Any = None,
+        embedder: Any = None,
+        adapters: Any = None,
+        alias: str = "production",
+        journal: str | Path | None = None,
+        explore: float = 0.0,
+        instructions: str = "",
+        redact: Callable[[str], str] | None = None,
+        config: Config | Mapping[str, Any] | None = None,
+        mode: str | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        model_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.config = Config.of(config)
+        self.clock: Clock = clock or SystemClock()
+        self.ids: Ids = ids or RandomIds()
+        self.redact = redact
+        self._model, self._model_options = model, dict(model_options or {})
+        self._adapters, self.alias, self._instructions, self._mode = adapters, alias, instructions, mode
+        self._check(explore, journal)
+        self.embedder: Embedder = make_embedder(embedder)
+        self._backbone: Backbone | None = None
+        self._backbone_lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._closed = False
+        self.journal = Journal.open(self.path, clock=self.clock, ids=self.ids)
+        try:
+            self._check_embedder()
+        except EmbedderMismatch:
+            self.journal.close()
+            raise
+        self.reader = BankReader(self.journal, lambda: self.projection, self.embedder, self.config)
+        self.projector = Projector(self.journal, lambda: self.projection, self.embedder, self.config)
+        self.traces = TraceBuffer(self.journal)
+        self._explore = explore
+        _OPEN.add(self)
+        if self.journal.pending_count():
+            self.workers.wake()  # turns that an earlier process accepted and did not live to decide
+
+    # ---- parts that start on first use ---------------------------------------------------------------------
+
+    @cached_property
+    def projection(self) -> Projection:
+        from memkit.store import Projection
+
+        return Projection(
+            self.path / "lance", dim=self.embedder.dim, identity=self.embedder.identity, lock=self.journal.lance_lock
+        )
+
+    @property
+    def backbone(self) -> Backbone:
+        with self._backbone_lock:
+            if self._backbone is None:
+                self._backbone = make_backbone(self._model, **self._model_options)
+            return self._backbone
+
+    @property
+    def answerer(self) -> Backbone | None:
+        """The model that may write answers; the built-in rules do not."""
+        return None if self._model is None else self.backbone
+
+    @cached_property
+    def settings(self) -> Settings:
+        backbone, config = self.backbone, self.config
+        style = backbone.style
+        return Settings(
+            mode=self._mode or ("fused" if style == "json" else "split"),
+            instructions=self._instructions,
+            styles=tuple((role, getattr(backbone, "style_of", lambda _: style)(role)) for role in _ROLES),
+            guard=config.guard,
+            reasks=config.reasks,
+            candidates=config.candidates,
+            fused_candidates=config.fused_candidates,
+            deadline_s=config.deadline_s,
+        )
+
+    @cached_property
+    def adapters(self) -> AdapterSet:
+        from memkit.adapters import open_adapters
+
+        return open_adapters(self)
+
+    @cached_property
+    def writer(self) -> TurnWriter:
+        return TurnWriter(
+            self.journal, self.reader, lambda: self.backbone, self.embedder, self.settings, self.config,
+            clock=self.clock, ids=self.ids, route=self.route, explore=self._explore, applied=self.applied,
+            watched=self.watched,
+        )  # fmt: skip
+
+    @cached_property
+    def workers(self) -> Workers:
+        return Workers(self.journal, self.writer, self.config.workers)
+
+    @cached_property
+    def asking(self) -> Asking:
+        return Asking(
+            self.journal, self.reader, self.traces, self.embedder, lambda: self.answerer,
+            self.settings, self.config, clock=self.clock, ids=self.ids, route=self.route, weights=self.weights,
+        )  # fmt: skip
+
+    # ---- what the parts tell each other ----------------------------------------------------------------------
+
+    def applied(self, bank: Bank, ops: int) -> None:
+        if ops:
+            self.projector.noticed(ops)
+
+    @contextmanager
+    def route(self, user_id: str) -> Generator[dict[str, Routing], None, None]:
+        """A lease on the adapters that serve this user, for as long as one decision takes."""
+        if not self.uses_adapters:
+            yield {}
+            return
+        with self.adapters.lease(user_id, _ROLES) as leases:
+            yield {
+                role: Routing(lease.name, lease.alias, lease.version, lease.propensity)
+                for role, lease in leases.items()
+            }
+
+    @property
+    def uses_adapters(self) -> bool:
+        return self._model is not None and bool(self._adapters is not None or (self.path / "adapters").is_dir())
+
+    def watched(self, decided: Decided, routing: dict[str, Routing], error: str | None) -> None:
+        """Outcomes feed the guard that rolls a bad adapter back."""
+        if self.uses_adapters and routing:
+            self.adapters.observe(decided, routing, error)
+
+    def weights(self) -> RankerWeights | None:
+        return self.adapters.ranker() if (self.path / "adapters").is_dir() else None
+
+    # ---- life --------------------------------------------------------------------------------------------------
+
+    def alive(self) -> Runtime:
+        if self._closed:
+            raise StoreClosed("this Memory is closed", fix="open it again: Memory(path)")
+        return self
+
+    def flush(self) -> None:
+        """Every accepted turn decided or parked, every op in LanceDB, every trace written."""
+        self.drain()
+        self.traces.flush()
+        self.projector.project()
+
+    def drain(self) -> None:
+        while self.journal.pending_count():
+            claim = self.journal.claim_next()
+            if claim is not None:
+                self.writer.process(claim)
+            else:
+                self.journal.wait_change(self.config.poll_s)
+
+    def close(self) -> None:
+        """Decide what is pending, write traces, and the projection where LanceDB is loaded anyway or much is waiting.
+        A short script thus never pays for LanceDB; the journal has everything."""
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                self.drain()
+                self.traces.flush()
+                if "lancedb" in sys.modules or self.projector.waiting >= self.config.project_every:
+                    self.projector.project()
+            finally:
+                self._closed = True
+                _OPEN.discard(self)
+                if "workers" in self.__dict__:
+                    self.workers.close()
+                self.projector.close()
+                if "adapters" in self.__dict__:
+                    self.adapters.close()
+                if self._backbone is not None:
+                    self._backbone.close()
+                self.journal.close()
+
+    def _check(self, explore: float, journal: str | Path | None) -> None:
+        if isinstance(explore, bool) or not isinstance(explore, int | float) or not 0 <= explore <= 1:
+            raise InvalidConfig("explore must be a share between 0 and 1", fix="pass e.g. explore=0.1")
+        if journal is not None:
+            raise InvalidConfig(
+                "only the embedded SQLite journal is available",
+                why="the journal of this version lives beside the store",
+                fix="leave journal= out",
+            )
+        if self._mode not in (None, "split", "fused"):
+            raise InvalidConfig(f"mode {self._mode!r} is unknown", fix="pass mode='split' or mode='fused'")
+        if self.redact is not None and not callable(self.redact):
+            raise InvalidConfig("redact must be callable", fix="pass a function str -> str")
+        if not isinstance(self._instructions, str):
+            raise InvalidConfig("instructions must be text", fix="pass a str that says what to remember")
+
+    def _check_embedder(self) -> None:
+        known = self.journal.meta_get("embedder")
+        if known is None:
+            self.journal.meta_set("embedder", self.embedder.identity)
+        elif known != self.embedder.identity:
+            raise EmbedderMismatch(
+                f"this store was built with the embedder {known}, not {self.embedder.identity}",
+                why="vectors of two embedders cannot be compared",
+                fix=f"open it with that embedder, or re-embed: memkit doctor {self.path} --reembed",
+                stored=known,
+            )
+
+
+def adopt_embedder(path: Path, embedder: Any) -> None:
+    """Make a store accept another embedder: the journal names it, and LanceDB is to be rebuilt with it."""
+    journal = Journal.open(path, clock=SystemClock(), ids=RandomIds())
+    try:
+        journal.meta_set("embedder", make_embedder(embedder).identity)
+    finally:
+        journal.close()
+
+
+_OPEN: weakref.WeakSet[Runtime] = weakref.WeakSet()
+
+
+@atexit.register
+def _drain_at_exit() -> None:
+    for runtime in list(_OPEN):
+        runtime.close()

@@ -1,0 +1,203 @@
+"""Lists, retries, erasure, the doctor: what keeps a store in order."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memkit.errors import EmbedderMismatch, InvalidInput, MemkitError
+from memkit.inputs import scope_id
+from memkit.models import JSON, Bank, MemoryRecord
+from memkit.pipeline.asking import Ask
+from memkit.results import EraseReceipt, Page, ParkedTurn, Problem
+
+if TYPE_CHECKING:
+    from memkit.journal import DecisionRecord
+    from memkit.pipeline.runtime import Runtime
+
+_SCAN = 1_000
+
+
+def list_page(runtime: Runtime, ask: Ask, limit: int, cursor: str | None) -> Page:
+    """Live memories by the sequence number that last wrote them. The cursor is that number, so a page stays right
+    while others write."""
+    after = _decode(cursor)
+    bank = None if ask.agent_id is None else Bank(ask.user_id, ask.agent_id)
+    found: list[MemoryRecord] = []
+    now = runtime.clock.now()
+    while len(found) <= limit:
+        rows = runtime.journal.live(
+            bank=bank, user_id=None if bank else ask.user_id, kinds=ask.kinds, after_seq=after, limit=_SCAN
+        )
+        for _, record in rows:
+            if record.expires_at is not None and record.expires_at <= now:
+                continue
+            if ask.session_id is not None and record.session_id != ask.session_id:
+                continue
+            if ask.condition is None or ask.condition.matches(record):
+                found.append(record)
+        if len(rows) < _SCAN:
+            break
+        after = rows[-1][1].seq
+    page = found[:limit]
+    return Page(page, cursor=_encode(page[-1].seq) if len(found) > limit else None)
+
+
+def parked(runtime: Runtime, user_id: str | None) -> list[ParkedTurn]:
+    return [
+        ParkedTurn(
+            state.intake.intake_id, state.intake.bank.user_id, state.intake.bank.agent_id or None, state.reason,
+            state.detail, state.attempts, state.intake.turns,
+        )
+        for state in runtime.journal.parked(user_id)
+    ]  # fmt: skip
+
+
+def retry(runtime: Runtime, trace_ids: Iterable[str] | None, user_id: str | None, wait: bool) -> int:
+    named = None if trace_ids is None else [scope_id(one, "trace_id") for one in trace_ids]
+    states = runtime.journal.parked(None if user_id is None else scope_id(user_id, "user_id"))
+    chosen = [state.intake.intake_id for state in states if named is None or state.intake.intake_id in named]
+    count = runtime.journal.retry(chosen) if chosen else 0
+    if count and wait:
+        runtime.drain()
+    elif count:
+        runtime.workers.wake()
+    return count
+
+
+def set_trainable(runtime: Runtime, bank: Bank, agent_id: str | None, value: bool) -> None:
+    if not isinstance(value, bool):
+        raise InvalidInput("trainable() takes True or False", fix="memory.trainable(False, user_id=...)")
+    runtime.journal.set_trainable(bank.user_id, None if agent_id is None else bank.agent_id, value)
+
+
+def erase(runtime: Runtime, user_id: str) -> EraseReceipt:
+    """Journal first (from then on nothing can bring the user back), then LanceDB, caches, adapters. Each step can be
+    repeated: an erase that was interrupted is finished by calling it again."""
+    runtime.traces.flush()
+    receipt = runtime.journal.erase(user_id)
+    runtime.reader.forget(user_id)
+    counts = dict(receipt.counts)
+    forget = getattr(runtime.embedder, "forget", None)
+    if callable(forget):
+        forget()
+    if (runtime.path / "lance").is_dir():
+        with runtime.journal.applier_lock():
+            counts |= {f"lance_{name}": value for name, value in runtime.projection.erase(user_id).items()}
+    tainted: tuple[str, ...] = ()
+    if (runtime.path / "adapters").is_dir():
+        tainted = tuple(runtime.adapters.taint(receipt.subject))
+    return EraseReceipt(receipt.subject, counts, tainted)
+
+
+def stats(runtime: Runtime) -> dict[str, Any]:
+    journal = runtime.journal
+    counts = journal.counts()
+    return counts | {
+        "path": str(runtime.path),
+        "store_id": journal.store_id,
+        "embedder": runtime.embedder.identity,
+        "last_seq": journal.last_seq(),
+        "waiting_for_lancedb": runtime.projector.waiting,
+        "bytes": sum(file.stat().st_size for file in Path(runtime.path).rglob("*") if file.is_file()),
+    }
+
+
+def doctor(runtime: Runtime, *, repair: bool, reembed: bool) -> list[Problem]:
+    found = [Problem(p.code, p.what, p.fix, details=p.details) for p in runtime.journal.check()]
+    if reembed:
+        _rebuild(runtime)
+        return [*found, Problem("reembedded", "every memory was embedded anew", "", repaired=True)]
+    damaged: list[Problem] = []
+    if (runtime.path / "lance").is_dir():
+        try:
+            runtime.projector.project()
+            damaged = [Problem(p.code, p.what, p.fix, details=p.details) for p in runtime.projection.check()]
+            damaged += _compare(runtime)
+        except EmbedderMismatch:
+            raise
+        except MemkitError as error:
+            damaged = [Problem("lancedb_unreadable", error.what, f"memkit doctor {runtime.path} --repair")]
+    if damaged and repair:
+        _rebuild(runtime)
+        damaged = [Problem(p.code, p.what, p.fix, repaired=True, details=p.details) for p in damaged]
+    return found + damaged
+
+
+def _compare(runtime: Runtime) -> list[Problem]:
+    """The journal's live memories against LanceDB's, user by user."""
+    found: list[Problem] = []
+    for info in runtime.journal.users():
+        truth = {record.id: record for _, record in runtime.journal.live(user_id=info.user_id)}
+        seen = {record.id: record for _, record in runtime.projection.slice(info.user_id).records}
+        wrong = [key for key in truth.keys() | seen.keys() if truth.get(key) != seen.get(key)]
+        if wrong:
+            found.append(
+                Problem(
+                    "projection_differs", f"{len(wrong)} memories of one user differ between journal and LanceDB",
+                    f"memkit doctor {runtime.path} --repair", details={"ids": sorted(wrong)[:20]},
+                )
+            )  # fmt: skip
+    return found
+
+
+def _rebuild(runtime: Runtime) -> None:
+    with runtime.journal.applier_lock():
+        runtime.projection.drop()
+    runtime.journal.meta_set("embedder", runtime.embedder.identity)
+    runtime.projector.project(maintain=True)
+
+
+def _encode(seq: int) -> str:
+    return base64.urlsafe_b64encode(json.dumps({"after": seq}).encode()).decode()
+
+
+def _decode(cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    try:
+        after = json.loads(base64.urlsafe_b64decode(cursor.encode()))["after"]
+    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):
+        raise InvalidInput("this cursor is unreadable", fix="pass page.cursor as it came, or None") from None
+    if not isinstance(after, int):
+        raise InvalidInput("this cursor is unreadable", fix="pass page.cursor as it came, or None")
+    return after
+
+
+def decisions(runtime: Runtime, user_id: str, trace_id: str | None, last: int) -> list[JSON]:
+    """The newest decisions, oldest first, told whole: turns, the texts that were shown, the ops that came of them."""
+    journal = runtime.journal
+    found = journal.decisions(user_id=user_id, intake_id=trace_id, limit=last, newest_first=True)
+    return [_told(runtime, record) for record in reversed(found)]
+
+
+def _told(runtime: Runtime, record: DecisionRecord) -> JSON:
+    journal, payload = runtime.journal, record.payload
+    turns = journal.turns(turn_ids=payload["source_turns"]) if payload["source_turns"] else []
+    ops = (
+        [op for op in journal.ops(intake_id=record.intake_id) if op.decision_id == record.decision_id]
+        if record.intake_id
+        else []
+    )
+    shown: list[JSON] = []
+    for one in payload["candidates"]:
+        revisions = journal.ops(user_id=record.bank.user_id, memory_id=one["id"])
+        text = next(
+            (op.after.text for op in revisions if op.after and op.after.revision == one["revision"]), "(erased)"
+        )
+        shown.append(one | {"text": text})
+    return payload | {
+        "user_id": record.bank.user_id,
+        "agent_id": record.bank.agent_id or None,
+        "trace_id": record.intake_id,
+        "created_at": record.created_at.isoformat(),
+        "turns": [
+            {"turn_id": t.turn_id, "role": t.role, "speaker": t.speaker, "text": t.text, "at": t.at} for t in turns
+        ],
+        "candidates": shown,
+        "ops": [op.to_dict() for op in ops],
+    }

@@ -1,0 +1,68 @@
+"""Background threads that decide pending turns: those of this process, and those that a dead process left behind."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from memkit.errors import MemkitError, StoreClosed
+
+if TYPE_CHECKING:
+    from memkit.journal import Journal
+    from memkit.pipeline.writer import TurnWriter
+
+log = logging.getLogger("memkit")
+
+_IDLE_S = 0.5
+"""How often an idle worker looks for turns that other processes left behind."""
+
+
+class Workers:
+    """Threads start with the first turn that needs one, up to `count`, and end with `close`."""
+
+    def __init__(self, journal: Journal, writer: TurnWriter, count: int) -> None:
+        self._journal, self._writer, self._count = journal, writer, count
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._idle = 0
+
+    def wake(self) -> None:
+        """A turn is waiting."""
+        with self._lock:
+            if self._stop.is_set() or self._idle > 0:
+                return
+            self._threads = [thread for thread in self._threads if thread.is_alive()]
+            if len(self._threads) < self._count:
+                thread = threading.Thread(target=self._run, name=f"memkit-worker-{len(self._threads)}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def close(self) -> None:
+        """Let every worker finish the turn it has; what is still pending stays pending in the journal."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                claim = self._journal.claim_next()
+                if claim is not None:
+                    self.wake()  # more than one turn may wait; one worker each, up to the count
+                    self._writer.process(claim)
+                    continue
+            except StoreClosed:
+                return
+            except MemkitError as error:
+                log.warning("a worker met %s and goes on", type(error).__name__)
+                self._stop.wait(_IDLE_S)
+                continue
+            with self._lock:
+                self._idle += 1
+            try:
+                self._journal.wait_change(_IDLE_S)
+            finally:
+                with self._lock:
+                    self._idle -= 1

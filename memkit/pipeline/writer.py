@@ -1,0 +1,170 @@
+"""From an accepted turn to applied operations: claim, decide, commit; park what cannot be decided.
+
+A turn is journaled before any model is called. Whoever claims it (the calling thread, a background worker, another
+process after a crash) runs the same steps; the journal commits decisions, operations and the turn's new status as one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from memkit.backbones.base import Backbone, Sampling
+from memkit.config import Config
+from memkit.embedders.base import Embedder
+from memkit.errors import Conflict, EmbedderError, MemkitError, NotFound, OpRejected, StoreError
+from memkit.models import Bank
+from memkit.pipeline.decide import Decided, Routing, Settings, Task, decide, drive
+from memkit.pipeline.reader import BankReader
+from memkit.pipeline.record import decision_record, described
+from memkit.seams import Clock, Ids
+
+if TYPE_CHECKING:
+    from memkit.journal import Claim, Intake, IntakeState, Journal
+
+log = logging.getLogger("memkit")
+
+_REDECIDE = 3
+"""How often a turn is decided anew because somebody changed its targets meanwhile."""
+
+Route = Callable[[str], AbstractContextManager[dict[str, Routing]]]
+"""user id → a lease on the adapters of that user's roles."""
+
+
+class TurnWriter:
+    def __init__(
+        self,
+        journal: Journal,
+        reader: BankReader,
+        backbone: Callable[[], Backbone],
+        embedder: Embedder,
+        settings: Settings,
+        config: Config,
+        *,
+        clock: Clock,
+        ids: Ids,
+        route: Route,
+        explore: float,
+        applied: Callable[[Bank, int], None],
+        watched: Callable[[Decided, dict[str, Routing], str | None], None],
+    ) -> None:
+        self._journal, self._reader, self._backbone, self._embedder = journal, reader, backbone, embedder
+        self._settings, self._config, self._clock, self._ids = settings, config, clock, ids
+        self._route, self._explore, self._applied, self._watched = route, explore, applied, watched
+
+    def settle(self, intake: Intake, claim: Claim | None, deadline: float | None = None) -> IntakeState:
+        """Wait until the turn is applied or parked, doing the bank's work in order while it is ours to do."""
+        while True:
+            if claim is None:
+                claim = self._journal.claim_next(intake.bank)
+            if claim is not None:
+                done = claim.intake.intake_id == intake.intake_id
+                self.process(claim)
+                claim = None
+                if not done:
+                    continue
+            state = self._journal.intake(intake.intake_id)
+            if state is not None and state.status != "pending":
+                return state
+            if deadline is not None and time.monotonic() > deadline and state is not None:
+                return state
+            self._journal.wait_change(self._config.poll_s)
+
+    def process(self, claim: Claim) -> None:
+        """Decide one claimed turn and commit, or park it. Never raises for a bad turn: that would lose the claim."""
+        intake = claim.intake
+        try:
+            for attempt in range(_REDECIDE):
+                with self._route(intake.bank.user_id) as routing:
+                    decided = self._decide(intake, routing)
+                    if decided.error is not None:
+                        self._park(claim, decided, decided.error)
+                        self._watched(decided, routing, type(decided.error).__name__)
+                        return
+                    if self._commit(claim, decided, last=attempt == _REDECIDE - 1):
+                        self._watched(decided, routing, None)
+                        return
+        except EmbedderError as error:
+            self._journal.park(claim, reason="embedder", detail=str(error))
+        except StoreError:
+            self._journal.release(claim)
+            raise
+        except MemkitError as error:
+            self._journal.park(claim, reason=type(error).__name__, detail=str(error))
+        except Exception as error:
+            # A defect of ours or of a user's callable: the turn is kept and named, the worker lives on.
+            self._journal.park(claim, reason="internal_error", detail=f"{type(error).__name__}: {error}")
+            log.error("a turn was parked after an unexpected %s", type(error).__name__)
+
+    def _decide(self, intake: Intake, routing: dict[str, Routing]) -> Decided:
+        task = Task(
+            bank=intake.bank,
+            turns=intake.turns,
+            context_turns=tuple(self._context_turns(intake)),
+            live=self._reader.bank(intake.bank),
+            now=self._clock.now(),
+            new_id=lambda: self._ids.new("d"),
+            routing=routing,
+            sampling=self._sampling,
+        )
+        return drive(decide(task, self._settings, self._embedder), self._backbone().generate)
+
+    def _commit(self, claim: Claim, decided: Decided, *, last: bool) -> bool:
+        """One transaction: decisions, operations, the turn's status. False: the bank moved, decide again."""
+        intake = claim.intake
+        records = [
+            decision_record(
+                call, bank=intake.bank, intake_id=intake.intake_id, created_at=self._clock.now(),
+                source_turns=[turn.turn_id for turn in intake.turns],
+            )
+            for call in decided.calls
+        ]  # fmt: skip
+        try:
+            ops = self._journal.apply(
+                intake.bank, decided.drafts, decision_id=self._ids.new("d"), at=max(t.at for t in intake.turns),
+                intake_id=intake.intake_id, claim=claim, decisions=records,
+            )  # fmt: skip
+        except (Conflict, NotFound, OpRejected) as error:
+            if not self._journal.owns(claim):
+                return True  # taken over: the other process finishes the turn
+            if not last:
+                return False
+            self._park(claim, decided, error)
+            return True
+        self._applied(intake.bank, len(ops))
+        return True
+
+    def _park(self, claim: Claim, decided: Decided, error: MemkitError) -> None:
+        intake = claim.intake
+        source_turns = [turn.turn_id for turn in intake.turns]
+        for call in decided.calls:
+            record = decision_record(
+                call, bank=intake.bank, intake_id=intake.intake_id, source_turns=source_turns,
+                created_at=self._clock.now(),
+            )  # fmt: skip
+            record.payload["apply"] = {"ok": False, "error": described(error)}
+            self._journal.record(record)
+        self._journal.park(claim, reason=park_reason(error), detail=str(error))
+
+    def _context_turns(self, intake: Intake) -> Sequence[object]:
+        if not self._config.context_turns:
+            return ()
+        return self._journal.turns(
+            bank=intake.bank, session_id=intake.session_id, before=intake.intake_id, limit=self._config.context_turns
+        )
+
+    def _sampling(self, decision_id: str) -> Sampling:
+        """Greedy, but for the `explore` share of decisions, chosen by hash so that a replay chooses the same."""
+        if self._explore <= 0:
+            return Sampling()
+        draw = int.from_bytes(hashlib.sha256(decision_id.encode()).digest()[:8], "big") / 2**64
+        return Sampling(temperature=1.0) if draw < self._explore else Sampling()
+
+
+def park_reason(error: MemkitError) -> str:
+    """A short, stable name for `parked()` and its counts."""
+    return str(error.details.get("rule") or error.details.get("class") or type(error).__name__)

@@ -1,0 +1,108 @@
+"""What the verbs return. Lists and strings stay lists and strings; they carry the `trace_id` that feedback refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memkit.models import MemoryRecord, Op, Status, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class AddResult:
+    """`status` applied: `ops` are in the store. pending: durable, decided in the background. parked: the turn is kept
+    but could not be decided; `reason` says why, `retry()` tries again."""
+
+    trace_id: str
+    status: Status
+    ops: tuple[Op, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    reason: str = ""
+    replayed: bool = False
+    """True where the idempotency key had been seen: nothing new was stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    memory: MemoryRecord
+    score: float
+    why: str
+    """The signals in words."""
+    signals: Mapping[str, float] = field(default_factory=dict[str, float])
+    sources: tuple[Turn, ...] = ()
+    """The turns it came from, with `expand="sources"`."""
+
+    @property
+    def text(self) -> str:
+        return self.memory.text
+
+
+class Hits(list[Hit]):
+    """Hits, best first."""
+
+    def __init__(self, hits: Iterable[Hit] = (), *, trace_id: str = "") -> None:
+        super().__init__(hits)
+        self.trace_id = trace_id
+
+
+class ContextBlock(str):
+    """A prompt-ready block of memories, rendered as data."""
+
+    trace_id: str
+    hits: tuple[Hit, ...]
+
+    def __new__(cls, text: str, *, trace_id: str = "", hits: Iterable[Hit] = ()) -> ContextBlock:
+        block = super().__new__(cls, text)
+        block.trace_id = trace_id
+        block.hits = tuple(hits)
+        return block
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    text: str
+    cited: tuple[MemoryRecord, ...]
+    """The memories that the model selected before it answered."""
+    trace_id: str
+    abstained: bool = False
+
+
+class Page(list[MemoryRecord]):
+    """Memories in the order in which they were last written; `cursor` goes on from here, None at the end."""
+
+    def __init__(self, records: Iterable[MemoryRecord] = (), *, cursor: str | None = None) -> None:
+        super().__init__(records)
+        self.cursor = cursor
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedTurn:
+    trace_id: str
+    user_id: str
+    agent_id: str | None
+    reason: str
+    detail: str
+    attempts: int
+    turns: tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EraseReceipt:
+    """Counts and hashes of what was destroyed; no content."""
+
+    subject: str
+    """Opaque id of the user within this store."""
+    counts: Mapping[str, int]
+    tainted_adapters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A finding of the doctor."""
+
+    code: str
+    what: str
+    fix: str
+    repaired: bool = False
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])

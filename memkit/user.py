@@ -1,0 +1,38 @@
+"""`memory.user("ana")`: the same verbs, bound to a scope."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from memkit.inputs import wrong_verb
+
+if TYPE_CHECKING:
+    from memkit.memory import Memory
+
+_WITH_AGENT = frozenset({"add", "search", "context", "answer", "list", "delete_all", "trainable"})
+_SCOPED = _WITH_AGENT | {
+    "get", "update", "delete", "undo", "history", "decisions", "observe", "feedback", "parked", "retry", "erase", "export",
+}  # fmt: skip
+
+
+class UserMemory:
+    """Every verb of `Memory` that takes a user_id, without it."""
+
+    def __init__(self, memory: Memory, user_id: str, agent_id: str | None = None) -> None:
+        self._memory, self.user_id, self.agent_id = memory, user_id, agent_id
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in _SCOPED:
+            raise wrong_verb(name, "UserMemory")
+        scope: dict[str, Any] = {"user_id": self.user_id}
+        if self.agent_id is not None and name in _WITH_AGENT:
+            scope["agent_id"] = self.agent_id
+        return functools.partial(getattr(self._memory, name), **scope)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *sorted(_SCOPED)]
+
+    def __repr__(self) -> str:
+        return f"UserMemory({self.user_id!r})"
