@@ -214,7 +214,8 @@ def _content_text(content: Any, where: str) -> str | None:
 _OUR_NAMES = {
     "limit": "k", "top_k": "k", "n": "k", "n_results": "k", "user": "user_id", "uid": "user_id", "agent": "agent_id",
     "session": "session_id", "thread_id": "session_id", "run_id": "session_id", "conversation_id": "session_id",
-    "timestamp": "at", "time": "at", "when": "at", "date": "at", "meta": "metadata", "filter": "filters", "where": "filters",
+    "timestamp": "at", "time": "at", "when": "at", "date": "at", "meta": "metadata",
+    "filter": "filters", "where": "filters",
     "query": "the first argument", "q": "the first argument", "question": "the first argument",
     "messages": "the first argument", "memory_id": "the first argument", "data": "text", "content": "text",
     "version": "expected_revision", "revision": "expected_revision", "score": "reward", "rating": "reward",

@@ -53,8 +53,8 @@ class Memory:
         **model_options: Any,
     ) -> None:
         """
-        model: None (built-in rules), "openai:NAME", "hf:PATH_OR_ID", "tiny", a callable(messages) -> str, a Backbone, or
-            a mapping of roles to any of these. base_url=, api_key= and other options go to the backbone.
+        model: None (built-in rules), "openai:NAME", "hf:PATH_OR_ID", "tiny", a callable(messages) -> str, a Backbone,
+            or a mapping of roles to any of these. base_url=, api_key= and other options go to the backbone.
         embedder: None or "hash" (built in), "minilm", "openai:NAME", a callable or an Embedder.
         adapters: folder of the adapter registry; by default `<path>/adapters`. alias: the name that serves.
         explore: share of decisions that are sampled instead of greedy, so that there is something to learn from.
@@ -104,7 +104,7 @@ class Memory:
         metadata: Mapping[str, Any] | None = None,
         expected_revision: int | None = None,
     ) -> MemoryRecord:
-        """Change a memory's text or metadata (a mapping replaces the old one). The earlier revision stays in history."""
+        """Change a memory's text or metadata (which is replaced whole). The earlier revision stays in history."""
         return writing.update(
             self._runtime.alive(), scope_id(user_id, "user_id"), id, text, metadata, expected_revision
         )

@@ -1,4 +1,4 @@
-"""What the verbs return. Lists and strings stay lists and strings; they carry the `trace_id` that feedback refers to."""
+"""What the verbs return. Lists and strings stay lists and strings, and carry the `trace_id` that feedback names."""
 
 from __future__ import annotations
 

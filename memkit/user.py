@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 _WITH_AGENT = frozenset({"add", "search", "context", "answer", "list", "delete_all", "trainable"})
 _SCOPED = _WITH_AGENT | {
-    "get", "update", "delete", "undo", "history", "decisions", "observe", "feedback", "parked", "retry", "erase", "export",
+    "get", "update", "delete", "undo", "history", "decisions", "observe", "feedback", "parked", "retry",
+    "erase", "export",
 }  # fmt: skip
 
 

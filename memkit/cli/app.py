@@ -263,9 +263,7 @@ def stats(store: Store = DEFAULT_STORE, json: Json = False) -> None:
 @app.command()
 def doctor(
     store: Annotated[Path, typer.Argument(help="Folder of the store.")] = DEFAULT_STORE,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Rebuild LanceDB from the journal where they differ.")
-    ] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Rebuild LanceDB where it differs.")] = False,
     reembed: Annotated[bool, typer.Option("--reembed", help="Embed everything anew with --embedder.")] = False,
     embedder: Embedder = None,
     json: Json = False,
@@ -313,9 +311,7 @@ def log(
 @app.command()
 def demo(
     json: Json = False,
-    keep: Annotated[
-        Path | None, typer.Option("--keep", help="Keep the store here; otherwise it is thrown away.")
-    ] = None,
+    keep: Annotated[Path | None, typer.Option("--keep", help="Keep the store in this folder.")] = None,
 ) -> None:
     """A conversation becomes memories; an update, an undo, a look back in time; one decision told."""
     from memkit.cli.demo import run

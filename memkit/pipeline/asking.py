@@ -1,7 +1,7 @@
 """Reads and what comes of them: search, context, answer, the app's own answer (observe), feedback.
 
 Each read leaves a trace that says which memory revisions were served, in which order and why; an answer also says
-which of them it cited. Feedback refers to the trace, so a label can find its way back to the decisions that wrote them."""
+which of them it cited. Feedback refers to the trace, so a label finds its way back to the decisions behind it."""
 
 from __future__ import annotations
 

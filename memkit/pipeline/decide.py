@@ -43,7 +43,7 @@ class Settings:
     instructions: str = ""
     styles: tuple[tuple[str, str], ...] = ()
     """Role → reply style (compact or json)."""
-    guard: GuardLimits = GuardLimits()
+    guard: GuardLimits = field(default_factory=GuardLimits)
     reasks: int = 2
     candidates: int = 5
     fused_candidates: int = 20
@@ -162,7 +162,7 @@ def _ask_for_ops(
     task: Task, settings: Settings, call: ModelCall, parse: Callable[[str, Prompt], Any], live: LiveBank
 ) -> Generator[list[GenRequest], list[GenReply | ModelError], list[Op]]:
     """Ask for operations, check them as a whole against what was shown and what the bank holds, and say what they
-    will do, so that the next fact is judged against it. A batch that breaks a rule is asked again like any bad reply."""
+    will do, so that the next fact is judged against it. A batch that breaks a rule is asked again."""
     shown = {one.record.id: one.record for one in call.candidates}
     context = Context(task.bank, call.decision_id, live.seq + 1, task.now, max(turn.at for turn in task.turns))
 

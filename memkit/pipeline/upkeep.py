@@ -178,17 +178,11 @@ def decisions(runtime: Runtime, user_id: str, trace_id: str | None, last: int) -
 def _told(runtime: Runtime, record: DecisionRecord) -> JSON:
     journal, payload = runtime.journal, record.payload
     turns = journal.turns(turn_ids=payload["source_turns"]) if payload["source_turns"] else []
-    ops = (
-        [op for op in journal.ops(intake_id=record.intake_id) if op.decision_id == record.decision_id]
-        if record.intake_id
-        else []
-    )
+    of_turn = journal.ops(intake_id=record.intake_id) if record.intake_id else []
     shown: list[JSON] = []
     for one in payload["candidates"]:
-        revisions = journal.ops(user_id=record.bank.user_id, memory_id=one["id"])
-        text = next(
-            (op.after.text for op in revisions if op.after and op.after.revision == one["revision"]), "(erased)"
-        )
+        images = [op.after for op in journal.ops(user_id=record.bank.user_id, memory_id=one["id"]) if op.after]
+        text = next((image.text for image in images if image.revision == one["revision"]), "(erased)")
         shown.append(one | {"text": text})
     return payload | {
         "user_id": record.bank.user_id,
@@ -199,5 +193,5 @@ def _told(runtime: Runtime, record: DecisionRecord) -> JSON:
             {"turn_id": t.turn_id, "role": t.role, "speaker": t.speaker, "text": t.text, "at": t.at} for t in turns
         ],
         "candidates": shown,
-        "ops": [op.to_dict() for op in ops],
+        "ops": [op.to_dict() for op in of_turn if op.decision_id == record.decision_id],
     }
