@@ -1,0 +1,277 @@
+"""`Projection`: the table `memories`, brought up to a sequence number of the journal and read by scope.
+
+The watermark row is written in the same commit as the rows it speaks for, so whatever version is opened says exactly
+which part of the journal it covers. Replaying from an older watermark changes nothing that is already there, and
+brings nothing back: rows at or below the watermark are skipped, tombstones included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memkit.errors import EmbedderMismatch, NewerFormat, StoreDamaged, StoreFull
+from memkit.filters import Condition
+from memkit.models import Bank, MemoryRecord
+from memkit.store import schema as layout
+from memkit.store.compile import among, differs, equals, every
+from memkit.store.lance import Batch, Handle, Schema, modules, schema_notes
+from memkit.store.preselect import preselected
+from memkit.store.table import LanceTable, Lock
+from memkit.store.values import EraseReport, MaintenanceReport, Problem, ProjectedRow, Slice
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+NEWER_ONLY = "target.seq < source.seq"
+_SCAN_ROWS = 2048
+
+
+class Projection:
+    """All methods are safe from several threads and processes. `apply`, `rebuild` and `maintain` expect to be called
+    by one projector at a time (the journal's applier lock); where that is broken nothing is lost, only time."""
+
+    def __init__(self, path: Path, *, dim: int, identity: str, lock: Lock) -> None:
+        self.path, self.dim, self.identity = Path(path), dim, identity
+        self._table = LanceTable(self.path, layout.TABLE, lock=lock, probe=_read_watermark, indexes=("user_id",),
+                                 bitmap=True)  # fmt: skip
+
+    # -- writing -----------------------------------------------------------------------------------------------
+
+    def watermark(self) -> int:
+        """Every op up to this sequence number is in the table; 0 where there is no table."""
+        return self._table.read(self._covered)
+
+    def apply(self, rows: Sequence[ProjectedRow], seq: int) -> None:
+        """Bring the table to `seq` in one commit: newer states replace older ones, tombstones end memories. The
+        commit is read back: LanceDB was seen to acknowledge data that it could not read again."""
+        self._table.write(lambda handle: self._merge(handle, rows, seq))
+
+    def _covered(self, handle: Handle | None) -> int:
+        if handle is None:
+            return 0
+        self._verify(handle.schema)
+        return _read_watermark(handle)
+
+    def _merge(self, handle: Handle | None, rows: Sequence[ProjectedRow], seq: int) -> None:
+        covered = self._covered(handle)
+        if seq <= covered:
+            return
+        batch = layout.encode([row for row in rows if row.seq > covered], self.dim, self.identity, watermark=seq)
+        target = handle or self._table.create(layout.memories_schema(self.dim, self.identity))
+        _, pa = modules()
+        merge = target.merge_insert("id").when_matched_update_all(where=NEWER_ONLY).when_not_matched_insert_all()
+        # Not through an index: LanceDB's index path loses the conflict information that keeps ids unique.
+        # Tombstones have no vector, which LanceDB takes for a bad one unless told otherwise.
+        merge.use_index(False).execute(pa.Table.from_batches([batch]), on_bad_vectors="null")
+        self._read_back(target, seq)
+
+    def _read_back(self, handle: Any, seq: int) -> None:
+        try:
+            found = _read_watermark(handle)
+        except RuntimeError as error:
+            raise StoreDamaged(
+                "LanceDB acknowledged a write that cannot be read again", why="usually a full disk",
+                fix="free some space; the write is repeated from the journal",
+            ) from error  # fmt: skip
+        if found < seq:
+            raise StoreFull(
+                f"the projection stands at {found} after a write up to {seq}", why="the commit did not reach the disk",
+                fix="free some space and try again; nothing in the journal is lost",
+            )  # fmt: skip
+
+    def rebuild(self, batches: Iterable[Sequence[ProjectedRow]], seq: int) -> None:
+        """Replace the table by `batches` (the live memories of the journal) as of `seq`, in one commit; readers see
+        the old rows until then. Works on an unreadable table and with another embedder than before."""
+
+        def encoded() -> Iterator[Batch]:
+            for rows in batches:
+                yield layout.encode(rows, self.dim, self.identity)
+            yield layout.encode((), self.dim, self.identity, watermark=seq)
+
+        if not self._opens():
+            self._table.quarantine()
+        target = layout.memories_schema(self.dim, self.identity)
+        self._table.write(lambda _: self._table.overwrite(target, encoded()), once=True)
+        self._table.maintain(lambda _: 0, force=True)
+
+    def _opens(self) -> bool:
+        try:
+            self._table.read(lambda handle: None if handle is None else handle.schema)
+            return True
+        except StoreDamaged:
+            return False
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def slice(self, user_id: str, agent_id: str | None = None, *, kinds: Collection[str] | None = None) -> Slice:
+        """The live memories of a user (of one agent's bank, of some kinds) with their vectors, in one scan."""
+        return self._table.read(lambda handle: self._slice(handle, user_id, agent_id, kinds))
+
+    def _slice(self, handle: Handle | None, user_id: str, agent_id: str | None, kinds: Collection[str] | None) -> Slice:
+        if handle is None:
+            return self._empty()
+        return self._decode(handle.search().where(_scope(user_id, agent_id)).to_arrow(), user_id, agent_id, kinds)
+
+    def _decode(self, found: Batch, user_id: str, agent_id: str | None, kinds: Collection[str] | None) -> Slice:
+        """Rows are checked again here: the filter is an optimisation, this is the law."""
+        self._verify(found.schema)
+        scoped, bad = layout.to_slice(found, self.dim)
+        if bad:
+            raise StoreDamaged(
+                f"{len(bad)} rows of the projection were altered on disk", why="their checksums do not fit",
+                fix="run `memkit doctor --repair`: the projection is rebuilt from the journal", memory_ids=bad[:20],
+            )  # fmt: skip
+        kept = [i for i, (bank, record) in enumerate(scoped.records) if _inside(bank, record, user_id, agent_id, kinds)]
+        if len(kept) == len(scoped.records):
+            return scoped
+        return Slice([scoped.records[i] for i in kept], scoped.vectors[kept], scoped.watermark)
+
+    def preselect(self, user_id: str, agent_id: str | None = None, *, vector: NDArray[np.float32] | None, text: str,
+                  limit: int, kinds: Collection[str] | None = None,
+                  condition: Condition | None = None) -> Slice:  # fmt: skip
+        """At most `2 * limit` rows of a very large bank that a full ranking should see: the nearest by exact vector
+        search, and those that share the rarest words with `text`. Deterministic; only this scope's rows count."""
+
+        def work(_: Handle | None) -> Slice:
+            pinned = self._table.pinned()
+            if pinned is None:
+                return self._empty()
+            self._verify(pinned.schema)
+            scope = _scope(user_id, agent_id)
+            wanted_kinds = [] if kinds is None else [among("kind", kinds)]
+            ids = preselected(pinned, every([scope, *wanted_kinds]), vector, text, limit, condition)
+            wanted = every([scope, among("id", [layout.WATERMARK_ID, *ids])])
+            return self._decode(pinned.search().where(wanted).to_arrow(), user_id, agent_id, kinds)
+
+        return self._table.read(work)
+
+    def _empty(self) -> Slice:
+        import numpy as np
+
+        return Slice([], np.zeros((0, self.dim), np.float32), 0)
+
+    def _verify(self, schema: Schema) -> None:
+        """Refuse vectors of another embedder. Checked at every call: another process may have re-embedded."""
+        notes = schema_notes(schema)
+        if int(notes.get(layout.FORMAT_KEY, "1")) > layout.FORMAT:
+            raise NewerFormat(
+                f"the projection has format {notes[layout.FORMAT_KEY]}, this memkit reads up to {layout.FORMAT}",
+                why="a newer memkit wrote it", fix="upgrade memkit",
+            )  # fmt: skip
+        stored = (notes.get(layout.EMBEDDER_KEY, ""), schema.field("vector").type.list_size)
+        if stored != (self.identity, self.dim):
+            raise EmbedderMismatch(
+                f"the store was built with embedder {stored[0]!r} ({stored[1]} numbers per vector), "
+                f"and {self.identity!r} ({self.dim}) is configured",
+                why="vectors of two embedders cannot be compared",
+                fix="configure the former, or re-embed the whole store with `memkit doctor --reembed`",
+                stored=stored[0], stored_dim=stored[1],
+            )  # fmt: skip
+
+    # -- care --------------------------------------------------------------------------------------------------
+
+    @property
+    def commits_since_maintenance(self) -> int:
+        return self._table.commits_since_maintenance
+
+    def maintain(self, force: bool = False) -> MaintenanceReport:
+        """Purge tombstones, compact, index, drop old versions. Worth it every 50 to 200 commits. Tombstones may go
+        because no row at or below the watermark is ever applied again."""
+        return self._table.maintain(_purge_tombstones, force)
+
+    def erase(self, user_id: str) -> EraseReport:
+        """Destroy every byte of a user, in all versions and indexes; other rows are copied unchanged. Works under
+        the exclusive lock; when interrupted, call it again: it starts from whatever version is newest."""
+
+        def work(handle: Handle | None) -> EraseReport:
+            found = 0
+            if handle is not None:
+                found = _how_many(handle, equals("user_id", user_id))
+                self._table.rewrite(differs("user_id", user_id))
+            return EraseReport(found, self._table.sweep())
+
+        return self._table.write(work, exclusive=True)
+
+    def check(self) -> list[Problem]:
+        """Read every row and every checksum. Empty: the table says what was written."""
+        try:
+            return self._table.read(self._examine)
+        except StoreDamaged as error:
+            return [Problem("unreadable", str(error))]
+
+    def _examine(self, handle: Handle | None) -> list[Problem]:
+        found = [Problem("quarantine", f"{path.name} was moved aside") for path in self._table.quarantined()]
+        if handle is None:
+            return found
+        self._verify(handle.schema)
+        seen: set[str] = set()
+        try:
+            for batch in handle.search().to_batches(_SCAN_ROWS):
+                found.extend(_examine_rows(*layout.decode(batch, self.dim), seen))
+        except RuntimeError as error:
+            found.append(Problem("unreadable", str(error)[:300]))
+        if layout.WATERMARK_ID not in seen:
+            found.append(Problem("watermark", "the watermark row is missing"))
+        return found
+
+    def heal(self) -> list[str]:
+        """Make the table usable whatever is on disk: quarantine unreadable versions, and the whole table where rows
+        are still wrong. Returns what was moved; then `watermark()` says from where to replay the journal."""
+        moved = self._table.heal()
+        if any(problem.what != "quarantine" for problem in self.check()):
+            moved.extend(filter(None, [self._table.quarantine()]))
+        return moved
+
+    def drop(self) -> None:
+        """Remove the table; `watermark()` is 0 afterwards."""
+        self._table.drop()
+
+
+def _read_watermark(handle: Any) -> int:
+    rows = handle.search().where(equals("user_id", layout.WATERMARK_USER)).to_arrow()
+    return max(rows.column("seq").to_pylist(), default=0)
+
+
+def _how_many(handle: Handle, where: Any) -> int:
+    return handle.search().where(where).select(["seq"]).to_arrow().num_rows
+
+
+def _scope(user_id: str, agent_id: str | None) -> Any:
+    """The rows of a scope plus the watermark row, so that rows and watermark come from one version."""
+    parts = [among("user_id", [user_id, layout.WATERMARK_USER])]
+    if agent_id is not None:
+        parts.append(among("agent_id", [agent_id, layout.WATERMARK_ID]))
+    return every(parts)
+
+
+def _inside(bank: Bank, record: MemoryRecord, user_id: str, agent_id: str | None,
+            kinds: Collection[str] | None) -> bool:  # fmt: skip
+    return (
+        bank.user_id == user_id
+        and (agent_id is None or bank.agent_id == agent_id)
+        and (kinds is None or record.kind in kinds)
+    )
+
+
+def _purge_tombstones(handle: Any) -> int:
+    dead = every([equals("deleted", True), differs("user_id", layout.WATERMARK_USER)])
+    count = _how_many(handle, dead)
+    if count:
+        handle.delete(dead)
+    return count
+
+
+def _examine_rows(rows: list[tuple[Any, ...]], sums: list[str], vectors: NDArray[np.float32],
+                  seen: set[str]) -> Iterator[Problem]:  # fmt: skip
+    for index, row in enumerate(rows):
+        memory_id, deleted = str(row[0]), row[-1]
+        if memory_id in seen:
+            yield Problem("duplicate", "the id occurs more than once", memory_id)
+        seen.add(memory_id)
+        if layout.checksum(row, b"" if deleted else vectors[index].data) != sums[index]:
+            yield Problem("checksum", "the row is not what was written", memory_id)
+        elif row[1] == layout.WATERMARK_USER and memory_id != layout.WATERMARK_ID:
+            yield Problem("scope", "the row belongs to no user", memory_id)

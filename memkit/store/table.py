@@ -1,0 +1,366 @@
+"""One LanceDB table as a disposable projection: opening, locking, self-healing, compaction, rewriting without a user.
+
+What is in the rows is the business of the classes that use this one. The rules kept here:
+
+- Every call into LanceDB happens under the shared lock of the store, cleanup and erasure under the exclusive one:
+  removing old versions breaks whoever still reads them, in any process.
+- Files that cannot be read are moved aside (`*.corrupt`), never silently overwritten, and the table continues from
+  the newest version that can be read; the caller then finds an older watermark and replays the journal.
+- Only two things rewrite data: compaction, and `rewrite`, which streams the rows to keep into a new version that
+  replaces everything at once. Deleting alone erases nothing: deleted rows stay in their files.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+from memkit.errors import StoreBusy, StoreDamaged, StoreError
+from memkit.store.lance import (
+    Batch,
+    Handle,
+    Schema,
+    classify,
+    connect,
+    connect_pinned,
+    is_missing_table,
+    modules,
+    typed_errors,
+)
+from memkit.store.values import MaintenanceReport
+
+T = TypeVar("T")
+Lock = Callable[[bool], AbstractContextManager[Any]]
+"""lock(False) shared, lock(True) exclusive; across processes; not re-entrant."""
+
+CORRUPT = ".corrupt"
+CORRUPT_KEPT = 4
+"""Quarantined files that maintenance leaves for a post-mortem."""
+_ROUNDS = 3
+
+
+class LanceTable:
+    def __init__(self, root: Path, name: str, *, lock: Lock, probe: Callable[[Any], object], indexes: Sequence[str],
+                 bitmap: bool) -> None:  # fmt: skip
+        """`probe` reads something small from a handle and raises where the version is unreadable. `indexes` are
+        the columns with a scalar index (`bitmap` for few distinct values, else a B-tree)."""
+        self.root, self.name, self.directory = root, name, root / (name + ".lance")
+        self._lock, self._probe, self._indexes, self._bitmap = lock, probe, tuple(indexes), bitmap
+        self._handle: Handle | None = None
+        self._mutex, self._pid = threading.Lock(), os.getpid()
+
+    # -- access ------------------------------------------------------------------------------------------------
+
+    def read(self, work: Callable[[Handle | None], T]) -> T:
+        """`work(handle)` under the shared lock; the handle is None where the table does not exist. Repeated after
+        healing when the newest version turns out to be unreadable."""
+        return self._run(work, exclusive=False)
+
+    def write(self, work: Callable[[Handle | None], T], *, exclusive: bool = False, once: bool = False) -> T:
+        """As `read`, one at a time in this process: LanceDB's own commit retries starve concurrent writers. `once`:
+        never repeated, because `work` consumes something."""
+        with self._writing():
+            return self._run(work, exclusive, rounds=1 if once else _ROUNDS)
+
+    def _run(self, work: Callable[[Handle | None], T], exclusive: bool, rounds: int = _ROUNDS) -> T:
+        for attempt in range(1, rounds + 1):
+            try:
+                with self._lock(exclusive), typed_errors():
+                    return work(self._open())
+            except StoreDamaged:
+                # The first time it is repeated even where nothing was moved: another process may have healed it.
+                if attempt == rounds or (not self.heal() and attempt > 1):
+                    raise
+        raise AssertionError("unreachable")
+
+    def _writing(self) -> threading.Lock:
+        """The writers' lock of this process; a fork may have copied it while held."""
+        if self._pid != os.getpid():
+            self._handle, self._mutex, self._pid = None, threading.Lock(), os.getpid()
+        return self._mutex
+
+    def _open(self) -> Any | None:
+        """The cached handle, which follows the newest version by itself."""
+        self._writing()
+        if self._handle is not None and not self.directory.is_dir():
+            self._handle = None
+        if self._handle is None:
+            self._handle = self._fresh()
+        return self._handle
+
+    def _fresh(self, *, pinned: bool = False) -> Any | None:
+        if not self.directory.is_dir():
+            return None
+        try:
+            return (connect_pinned if pinned else connect)(self.root).open_table(self.name)
+        except ValueError as error:
+            if is_missing_table(error) and not any((self.directory / "_versions").glob("*.manifest")):
+                if any((self.directory / "_versions").glob("*" + CORRUPT)) or any(self.directory.glob("data/*")):
+                    raise StoreDamaged(
+                        f"the table {self.name} has data but no version", why="its manifests are gone",
+                        fix="run `memkit doctor --repair`",
+                    ) from error  # fmt: skip
+                return None
+            raise
+
+    def pinned(self) -> Any | None:
+        """A handle that stays at one version; for use inside `read`."""
+        return self._fresh(pinned=True)
+
+    # -- whole-table writes ------------------------------------------------------------------------------------
+
+    def create(self, schema: Schema) -> Any:
+        """An empty table, indexes included. Inside `write` only."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = connect(self.root).create_table(self.name, schema=schema)
+        except ValueError as error:
+            if "already exists" not in str(error):
+                raise
+            handle = connect(self.root).open_table(self.name)
+        self.ensure_indexes(handle)
+        self._handle = handle
+        return handle
+
+    def overwrite(self, schema: Schema, batches: Iterable[Batch]) -> Any:
+        """Replace all rows (and the schema) by `batches`, in one commit, in constant memory. Inside `write` only.
+        The batches are drawn in the caller's thread: they may come from a database that is bound to it."""
+        _, pa = modules()
+        self.root.mkdir(parents=True, exist_ok=True)
+        feed: queue.Queue[Any] = queue.Queue(maxsize=2)
+        stopped = threading.Event()
+        failure: list[BaseException] = []
+
+        def drawn() -> Iterator[Any]:
+            while (item := feed.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item
+
+        def commit() -> None:
+            try:
+                reader = pa.RecordBatchReader.from_batches(schema, drawn())
+                connect(self.root).create_table(self.name, data=reader, mode="overwrite", on_bad_vectors="null")
+            except BaseException as error:
+                failure.append(error)
+            finally:
+                stopped.set()
+
+        def put(item: Any) -> None:
+            placed = False
+            while not placed and not stopped.is_set():
+                with suppress(queue.Full):
+                    feed.put(item, timeout=0.05)
+                    placed = True
+
+        writer = threading.Thread(target=commit, name="memkit-overwrite", daemon=True)
+        writer.start()
+        try:
+            for batch in batches:
+                put(batch)
+            put(None)
+        except BaseException:
+            put(RuntimeError("the source of the rows failed"))
+            writer.join()
+            raise
+        writer.join()
+        if failure:
+            raise failure[0]
+        self._handle = None
+        handle = self._open()
+        if handle is None:
+            raise StoreError(f"the new version of {self.name} has vanished", fix="run `memkit doctor --repair`")
+        self.ensure_indexes(handle)
+        return handle
+
+    def ensure_indexes(self, handle: Any) -> None:
+        from lancedb.index import Bitmap, BTree
+
+        present = {column for index in handle.list_indices() for column in index.columns}
+        for column in self._indexes:
+            if column not in present:
+                handle.create_index(column, config=Bitmap() if self._bitmap else BTree())
+
+    # -- maintenance -------------------------------------------------------------------------------------------
+
+    @property
+    def commits_since_maintenance(self) -> int:
+        """Versions on disk beyond the newest: counted there, so that all processes see the same number."""
+        try:
+            with os.scandir(self.directory / "_versions") as entries:
+                return max(0, sum(entry.name.endswith(".manifest") for entry in entries) - 1)
+        except FileNotFoundError:
+            return 0
+
+    def maintain(self, purge: Callable[[Any], int], force: bool) -> MaintenanceReport:
+        """Compact, index the new rows, drop old versions. `purge` first deletes what is no longer needed."""
+        if not self.directory.is_dir() or (not force and self.commits_since_maintenance == 0):
+            return MaintenanceReport(ran=False)
+        started, before = time.perf_counter(), self.usage()
+        with self._writing():
+            purged = self._run(lambda handle: self._compact(handle, purge), exclusive=False)
+            self._run(self._cleanup, exclusive=True)
+        after = self.usage()
+        return MaintenanceReport(
+            ran=True, purged=purged, files_before=before[0], files_after=after[0], bytes_before=before[1],
+            bytes_after=after[1], seconds=time.perf_counter() - started,
+        )  # fmt: skip
+
+    def _compact(self, _handle: Any | None, purge: Callable[[Any], int]) -> int:
+        # A handle of its own: optimize on a handle that lags behind fails every time.
+        handle = self._fresh()
+        if handle is None:
+            return 0
+        purged = purge(handle)
+        self.ensure_indexes(handle)
+        try:
+            handle.optimize()
+        except RuntimeError as error:
+            # A projector of another process won the race; its rows are compacted next time.
+            if not isinstance(classify(error), StoreBusy):
+                raise
+        return purged
+
+    def _cleanup(self, _handle: Any | None) -> None:
+        handle = self._fresh()
+        if handle is not None:
+            _drop_old_versions(handle)
+        self._sweep(CORRUPT_KEPT)
+
+    def rewrite(self, keep: Any, batch_rows: int = 1024) -> None:
+        """A new version with only the rows that satisfy `keep`, everything else physically gone: older versions,
+        tags, branches, indexes, temporary and quarantined files. Inside an exclusive `write` only."""
+        handle = self._open()
+        if handle is not None:
+            for tag in list(handle.tags.list()):
+                handle.tags.delete(tag)
+            for branch in list(handle.branches.list()):
+                handle.branches.delete(branch)
+            _, pa = modules()
+            schema, kept = handle.schema, handle.search().where(keep).to_batches(batch_rows)
+            rows = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in kept)
+            handle = self.overwrite(schema, rows)
+            _drop_old_versions(handle)
+            self._handle = None
+
+    # -- damage ------------------------------------------------------------------------------------------------
+
+    def heal(self) -> list[str]:
+        """Make the table readable again; returns the names of what was moved aside. The newest version that
+        cannot be opened and probed is quarantined, then the one before it; when none is left, the whole table is."""
+        with self._lock(True):
+            moved: list[str] = []
+            self._handle = None
+            while self.directory.is_dir() and not self._readable():
+                manifests = sorted((self.directory / "_versions").glob("*.manifest"), key=_version_of)
+                victim = manifests[-1] if len(manifests) > 1 else self.directory
+                target = _free_name(victim)
+                with typed_errors():
+                    victim.rename(target)
+                moved.append(target.name)
+            self._handle = None
+            return moved
+
+    def _readable(self) -> bool:
+        try:
+            with typed_errors():
+                handle = self._fresh()
+                if handle is not None:
+                    self._probe(handle)
+            return True
+        except StoreDamaged:
+            return False
+
+    def quarantine(self) -> str | None:
+        """Move the whole table aside; the next write starts an empty one."""
+        with self._writing(), self._lock(True), typed_errors():
+            self._handle = None
+            if not self.directory.is_dir():
+                return None
+            target = _free_name(self.directory)
+            self.directory.rename(target)
+            return target.name
+
+    def drop(self) -> None:
+        """Remove the table and everything that was quarantined from it."""
+        with self._writing(), self._lock(True), typed_errors():
+            self._handle = None
+            if self.directory.is_dir():
+                # Renamed first: a crash half-way must not leave a table with some of its files.
+                doomed = _free_name(self.directory)
+                self.directory.rename(doomed)
+            self.sweep()
+
+    def quarantined(self) -> list[Path]:
+        found = list(self.root.glob(self.name + ".lance*" + CORRUPT))
+        return sorted([*found, *self.directory.rglob("*" + CORRUPT)])
+
+    def sweep(self) -> int:
+        """Delete quarantined and temporary files; under the exclusive lock only. Returns how many there were."""
+        return self._sweep(0)
+
+    def _sweep(self, keep: int) -> int:
+        litter = [path for path in self.directory.rglob("*") if _is_temporary(path.name) and path.is_file()]
+        quarantined = sorted(self.quarantined(), key=lambda path: path.stat().st_mtime)
+        doomed = [*litter, *(quarantined[:-keep] if keep else quarantined)]
+        for path in doomed:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+        return len(doomed)
+
+    def usage(self) -> tuple[int, int]:
+        """(files, bytes) of the table's folder."""
+        files = size = 0
+        for folder, _, names in os.walk(self.directory):
+            for name in names:
+                try:
+                    size += os.stat(os.path.join(folder, name)).st_size
+                except FileNotFoundError:
+                    continue
+                files += 1
+        return files, size
+
+
+def _drop_old_versions(handle: Any) -> None:
+    with _quiet():
+        handle.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """lancedb warns that cleanup may break other readers; the exclusive lock is there so that there are none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _version_of(manifest: Path) -> int:
+    """Manifests are named by version, or (format 2) by 2**64 - 1 - version so that the newest sorts first."""
+    try:
+        number = int(manifest.stem)
+    except ValueError:
+        return -1
+    return 2**64 - 1 - number if number > 2**63 else number
+
+
+def _free_name(path: Path) -> Path:
+    for number in range(10_000):
+        candidate = path.with_name(path.name + (f".{number}" if number else "") + CORRUPT)
+        if not candidate.exists():
+            return candidate
+    raise StoreError(f"too many quarantined copies beside {path.name}", fix="run `memkit doctor --repair`")
+
+
+def _is_temporary(name: str) -> bool:
+    return name.startswith(".tmp") or "#" in name

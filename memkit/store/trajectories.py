@@ -1,0 +1,175 @@
+"""`Trajectories`: sealed decisions as a plain LanceDB table, for trainers that scan more than fits into memory.
+
+Append-only. The journal stays the truth; a sealer copies decisions here in large commits and may repeat itself: what
+is already in the table is skipped. The columns that a trainer selects on are lifted out of `payload`, which holds the
+whole versioned record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from memkit.errors import StoreDamaged
+from memkit.models import micros, to_json
+from memkit.store.compile import above, at_most, differs, equals, every
+from memkit.store.lance import Batch, Handle, Schema, modules
+from memkit.store.table import LanceTable, Lock
+from memkit.store.values import EraseReport, MaintenanceReport, Problem, TrajectoryRow
+
+TABLE = "trajectories"
+_LIFTED = ("mode", "model", "adapter", "alias", "prompt_hash")
+"""Texts of the payload that get a column; `propensity` is the number among them."""
+_TEXTS = ("decision_id", "intake_id", "user_id", "agent_id", "role", *_LIFTED, "payload", "blobs", "checksum")
+_PAGE = 1024
+
+
+class Trajectories:
+    """Safe from several threads and processes; `append` expects one sealer at a time (the journal's applier lock)."""
+
+    def __init__(self, path: Path, *, lock: Lock) -> None:
+        self.path = Path(path)
+        self._table = LanceTable(self.path, TABLE, lock=lock, probe=_last_seq, indexes=("seq",), bitmap=False)
+
+    def last_seq(self) -> int:
+        """Where sealing continues; 0 where the table is empty."""
+        return self._table.read(lambda handle: 0 if handle is None else _last_seq(handle))
+
+    def append(self, rows: Iterable[TrajectoryRow]) -> int:
+        """Append what lies beyond `last_seq()`, in commits of up to a thousand rows; returns how many that were."""
+        source, total = iter(rows), 0
+        while page := sorted(islice(source, _PAGE), key=lambda row: row.seq):
+            total += self._table.write(lambda handle, page=page: _append(self._table, handle, page))
+        return total
+
+    def scan(self, *, columns: Sequence[str] | None = None, after: int = 0, upto: int | None = None,
+             user_id: str | None = None, batch_rows: int = _PAGE) -> Generator[Batch]:  # fmt: skip
+        """Arrow tables in order of `seq`, at most `batch_rows` rows each. No lock is held between two of them, so
+        that a training run never keeps maintenance or an erasure waiting; rows are never changed, only added."""
+        end = self.last_seq() if upto is None else upto
+        low = after
+        while low < end:
+            high = min(end, low + batch_rows)
+            page = self._page(columns, low, high, user_id)
+            if page is not None and page.num_rows:
+                yield page
+            low = high
+
+    def _page(self, columns: Sequence[str] | None, low: int, high: int, user_id: str | None) -> Batch | None:
+        scope = [] if user_id is None else [equals("user_id", user_id)]
+        where = every([above("seq", low), at_most("seq", high), *scope])
+
+        def work(handle: Handle | None) -> Batch | None:
+            if handle is None:
+                return None
+            query = handle.search().where(where)
+            if columns is not None:
+                query = query.select(list(dict.fromkeys([*columns, "seq"])))
+            found = query.to_arrow().sort_by("seq")
+            return found if columns is None or "seq" in columns else found.select(list(columns))
+
+        return self._table.read(work)
+
+    # -- care --------------------------------------------------------------------------------------------------
+
+    @property
+    def commits_since_maintenance(self) -> int:
+        return self._table.commits_since_maintenance
+
+    def maintain(self, force: bool = False) -> MaintenanceReport:
+        return self._table.maintain(lambda _: 0, force)
+
+    def erase(self, user_id: str) -> EraseReport:
+        """As `Projection.erase`."""
+
+        def work(handle: Handle | None) -> EraseReport:
+            mine = equals("user_id", user_id)
+            found = 0 if handle is None else handle.search().where(mine).select(["seq"]).to_arrow().num_rows
+            self._table.rewrite(differs("user_id", user_id), _PAGE)
+            return EraseReport(found, self._table.sweep())
+
+        return self._table.write(work, exclusive=True)
+
+    def check(self) -> list[Problem]:
+        found: list[Problem] = []
+        seen = 0
+        try:
+            for page in self.scan():
+                for row in page.to_pylist():
+                    if _checksum(row) != row["checksum"]:
+                        found.append(Problem("checksum", "the row is not what was written", row["decision_id"]))
+                    if row["seq"] == seen:
+                        found.append(Problem("duplicate", "the sequence number occurs twice", row["decision_id"]))
+                    seen = row["seq"]
+        except StoreDamaged as error:
+            found.append(Problem("unreadable", str(error)))
+        return found
+
+    def heal(self) -> list[str]:
+        """As `Projection.heal`; afterwards `last_seq()` says from where to seal again."""
+        moved = self._table.heal()
+        if self.check():
+            moved.extend(filter(None, [self._table.quarantine()]))
+        return moved
+
+    def drop(self) -> None:
+        self._table.drop()
+
+
+@lru_cache(1)
+def trajectories_schema() -> Schema:
+    _, pa = modules()
+    key = {"lance-schema:unenforced-primary-key": "true"}
+    texts = [pa.field(name, pa.string(), name != "decision_id", key if name == "decision_id" else None)
+             for name in _TEXTS]  # fmt: skip
+    return pa.schema([
+        pa.field("seq", pa.int64(), False), *texts, pa.field("state_seq", pa.int64()),
+        pa.field("propensity", pa.float64()), pa.field("trainable", pa.bool_()),
+        pa.field("created_at", pa.timestamp("us", "UTC")),
+    ], metadata={"memkit.format": "1"})  # fmt: skip
+
+
+def _append(table: LanceTable, handle: Handle | None, rows: Sequence[TrajectoryRow]) -> int:
+    covered = 0 if handle is None else _last_seq(handle)
+    fresh = [_flat(row) for row in rows if row.seq > covered]
+    if not fresh:
+        return 0
+    _, pa = modules()
+    target = handle or table.create(trajectories_schema())
+    target.add(pa.Table.from_pylist(fresh, schema=trajectories_schema()))
+    if _last_seq(target) != fresh[-1]["seq"]:
+        raise StoreDamaged(
+            "LanceDB acknowledged trajectories that cannot be read again", why="usually a full disk",
+            fix="free some space; they are sealed again from the journal",
+        )  # fmt: skip
+    return len(fresh)
+
+
+def _last_seq(handle: Handle) -> int:
+    newest: Any = 0
+    for batch in handle.search().select(["seq"]).to_batches(1 << 16):
+        newest = max(newest, *batch.column("seq").to_pylist()) if batch.num_rows else newest
+    return newest
+
+
+def _flat(row: TrajectoryRow) -> dict[str, Any]:
+    lifted: Mapping[str, Any] = row.payload
+    flat: dict[str, Any] = {
+        "seq": row.seq, "decision_id": row.decision_id, "intake_id": row.intake_id, "user_id": row.bank.user_id,
+        "agent_id": row.bank.agent_id, "role": row.role, "state_seq": row.state_seq,
+        **{name: None if lifted.get(name) is None else str(lifted[name]) for name in _LIFTED},
+        "propensity": lifted.get("propensity"), "payload": to_json(dict(row.payload)),
+        "blobs": to_json(dict(row.blobs)), "trainable": row.trainable, "created_at": micros(row.created_at),
+    }  # fmt: skip
+    flat["checksum"] = _checksum(flat)
+    return flat
+
+
+def _checksum(row: Mapping[str, Any]) -> str:
+    """Over what cannot be derived from anything else."""
+    parts = [row[name] for name in ("seq", "decision_id", "user_id", "agent_id", "state_seq", "payload", "blobs")]
+    return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
