@@ -1,1 +1,20 @@
+"""The durable truth of a store: turns, decisions, ops with their images, feedback. Append-only, one file, fsynced."""
 
+from memkit.journal.journal import Journal
+from memkit.journal.records import (
+    Accepted,
+    Claim,
+    DecisionRecord,
+    ErasureReceipt,
+    FeedbackRecord,
+    Intake,
+    IntakeState,
+    Problem,
+    Trace,
+    UserInfo,
+)  # fmt: skip
+
+__all__ = [
+    "Accepted", "Claim", "DecisionRecord", "ErasureReceipt", "FeedbackRecord", "Intake", "IntakeState", "Journal",
+    "Problem", "Trace", "UserInfo",
+]  # fmt: skip

@@ -1,0 +1,515 @@
+"""The durable truth of a store, as one object. Each method is one transaction over the tables of `schema`; what the
+statements are is in `intakes`, `oplog`, `trail`, `erase` and `check`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import weakref
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from memkit import ops as operations
+from memkit.errors import Conflict, NotAStore, NotFound, StoreDamaged, StoreReadOnly
+from memkit.journal import check as checking
+from memkit.journal import disk, erase, intakes, oplog, trail
+from memkit.journal.engine import Engine, Locks, Tx
+from memkit.journal.locks import StoreLocks
+from memkit.journal.records import (
+    Accepted,
+    Claim,
+    DecisionRecord,
+    ErasureReceipt,
+    FeedbackRecord,
+    Intake,
+    IntakeState,
+    Problem,
+    Trace,
+    UserInfo,
+)  # fmt: skip
+from memkit.journal.sqlite import SqliteEngine
+from memkit.models import JSON, Bank, MemoryRecord, Op, OpDraft, Turn
+from memkit.seams import Clock, Ids
+
+_PAGE = 500
+
+
+class Journal:
+    def __init__(self, engine: Engine, locks: Locks, *, clock: Clock, ids: Ids, store_id: str, read_only: bool) -> None:
+        self.store_id, self.read_only = store_id, read_only
+        self._engine, self._locks, self._clock, self._ids = engine, locks, clock, ids
+        self._changed = threading.Condition()
+        self._worker_id: str | None = None
+        self._registering = threading.Lock()
+        self._closed = False
+        _JOURNALS.add(self)
+
+    @classmethod
+    def open(cls, path: Path, *, clock: Clock, ids: Ids, read_only: bool = False) -> Journal:
+        """Open the store at `path`, or create it where there is nothing yet."""
+        path = Path(path)
+        marker = disk.survey(path)
+        if read_only:
+            if marker is None:
+                raise NotAStore(f"there is no store at {path}", fix="open it without read_only=True to create one")
+            engine = SqliteEngine(path / disk.JOURNAL, read_only=True)
+            engine.prepare([], create=False)
+            locks = StoreLocks.attach(path / disk.LOCKS)
+            return cls(engine, locks, clock=clock, ids=ids, store_id=marker["store_id"], read_only=True)
+        if marker is None:
+            marker = _create(path)
+        elif not (path / disk.JOURNAL).exists():
+            raise StoreDamaged(
+                f"{path} is a store without its journal",
+                why=f"{disk.JOURNAL} is gone, and it is the truth that everything else is derived from",
+                fix="restore it from a backup; the folder was not changed",
+            )
+        engine = SqliteEngine(path / disk.JOURNAL)
+        engine.prepare([], create=False)
+        locks = StoreLocks.attach(path / disk.LOCKS)
+        journal = cls(engine, locks, clock=clock, ids=ids, store_id=marker["store_id"], read_only=False)
+        try:
+            journal.worker_id  # noqa: B018 - a disk that cannot be written is found out now, not at the first add
+            journal._finish_scrubbing()
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    @property
+    def worker_id(self) -> str:
+        """Who claims: this journal in this process. A forked child gets its own."""
+        if self._worker_id is None:
+            if self.read_only:
+                raise StoreReadOnly("a store that is open for reading only has no worker")
+            with self._registering:
+                if self._worker_id is None:
+                    worker_id = f"w{os.getpid()}-{secrets.token_hex(6)}"
+                    self._locks.register(worker_id)
+                    self._worker_id = worker_id
+        return self._worker_id
+
+    def close(self) -> None:
+        """Give back what this worker claimed; whoever has the store open next decides it."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._worker_id is not None:
+                with self._engine.write(durable=False) as tx:
+                    intakes.release_all(tx, self._worker_id)
+                self._locks.retire(self._worker_id)
+        finally:
+            self._engine.close()
+            self._locks.close()
+
+    def after_fork_in_child(self) -> None:
+        self._worker_id, self._registering, self._changed = None, threading.Lock(), threading.Condition()
+
+    # -- intake ----------------------------------------------------------------------------------------------------
+
+    def accept(self, intake: Intake, *, drafts: Sequence[OpDraft] | None = None, claim: bool = False) -> Accepted:
+        """Make the intake durable, in one commit. With `drafts` it is applied at once; with `claim` it is claimed for
+        this worker, unless an earlier intake of the bank is still to be decided."""
+        worker_id = self.worker_id if claim and drafts is None else None
+        with self._engine.write() as tx:
+            bank = oplog.make_bank(tx, intake.bank)
+            if intake.idempotency_key is not None:
+                earlier = intakes.replayed(tx, intake, bank)
+                if earlier is not None:
+                    return self._replay(tx, earlier)
+            ops: list[Op] = []
+            if drafts is not None:
+                decision_id = f"d_{intake.intake_id.partition('_')[2] or intake.intake_id}"
+                at = max((turn.at for turn in intake.turns), default=intake.created_at)
+                ops = self._resolve(tx, bank, intake.bank, drafts, decision_id, at, "decision", ())
+            elif worker_id is not None and intakes.has_pending(tx, bank):
+                worker_id = None
+            seqs = (ops[0].seq, ops[-1].seq) if ops else None
+            number = intakes.insert(
+                tx, intake, bank, applied=seqs, claimed_by=worker_id, is_applied=drafts is not None
+            )  # fmt: skip
+            oplog.write_ops(tx, bank, number, ops)
+        self._signal()
+        state = IntakeState(
+            intake, "pending" if drafts is None else "applied", 1 if worker_id else 0, claimed_by=worker_id,
+            seq_first=seqs and seqs[0], seq_last=seqs and seqs[1],
+        )  # fmt: skip
+        return Accepted(state, tuple(ops), claim=Claim(intake, 1, worker_id) if worker_id else None)
+
+    def _replay(self, tx: Tx, intake_id: str) -> Accepted:
+        state = intakes.read_state(tx, intake_id)
+        assert state is not None
+        return Accepted(state, tuple(_ops_of(tx, intake_id)), replayed=True)
+
+    def claim_next(self, bank: Bank | None = None) -> Claim | None:
+        """The oldest intake that nobody alive is deciding and that is the first undecided one of its bank."""
+        with self._engine.read() as tx:
+            if not intakes.waiting(tx, bank):
+                return None
+        worker_id = self.worker_id
+        with self._engine.write(durable=False) as tx:
+            dead: dict[str, bool] = {}
+            for number, holder in intakes.waiting(tx, bank):
+                if holder is not None and holder not in dead:
+                    dead[holder] = not self._locks.alive(holder)
+                if holder is None or dead[holder]:
+                    return intakes.take(tx, number, worker_id)
+        return None
+
+    def owns(self, claim: Claim) -> bool:
+        """Whether the claim still stands."""
+        with self._engine.read() as tx:
+            try:
+                intakes.held(tx, claim)
+            except Conflict:
+                return False
+        return True
+
+    def release(self, claim: Claim) -> None:
+        with self._engine.write(durable=False) as tx:
+            intakes.release(tx, intakes.held(tx, claim))
+        self._signal()
+
+    def park(self, claim: Claim, *, reason: str, detail: str) -> None:
+        with self._engine.write() as tx:
+            intakes.park(tx, intakes.held(tx, claim), reason, detail)
+        self._signal()
+
+    def retry(self, intake_ids: Sequence[str] | None = None, bank: Bank | None = None) -> int:
+        with self._engine.write() as tx:
+            count = intakes.retry(tx, intake_ids, bank)
+        self._signal()
+        return count
+
+    def intake(self, intake_id: str) -> IntakeState | None:
+        with self._engine.read() as tx:
+            return intakes.read_state(tx, intake_id)
+
+    def pending_count(self, bank: Bank | None = None) -> int:
+        with self._engine.read() as tx:
+            return intakes.pending_count(tx, bank)
+
+    def parked(self, user_id: str | None = None) -> list[IntakeState]:
+        where, params = oplog.scope("b", None, user_id)
+        with self._engine.read() as tx:
+            return intakes.read_states(tx, f"i.status = 2 AND {where}", params)
+
+    def wait_change(self, timeout: float) -> None:
+        """Until something was accepted, finished, parked or released in this process, or `timeout` seconds passed."""
+        with self._changed:
+            self._changed.wait(timeout)
+
+    def _signal(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    # -- decisions and ops -----------------------------------------------------------------------------------------
+
+    def record(self, decision: DecisionRecord) -> None:
+        with self._engine.write() as tx:
+            trail.write_decision(tx, decision)
+
+    def set_outcome(self, decision_id: str, outcome: JSON) -> None:
+        with self._engine.write() as tx:
+            trail.write_outcome(tx, decision_id, outcome)
+
+    def apply(
+        self, bank: Bank, drafts: Sequence[OpDraft], *, decision_id: str, at: datetime, cause: str = "decision",
+        intake_id: str | None = None, claim: Claim | None = None, undoes: Sequence[str] = (),
+        decisions: Sequence[DecisionRecord] = (),
+    ) -> list[Op]:  # fmt: skip
+        """Check `drafts` against the bank, number and write them, all or none, in one commit, with the decisions that
+        led to them. With `claim` the intake is finished by it, and nothing is written when the claim was lost."""
+        with self._engine.write() as tx:
+            number = intakes.held(tx, claim) if claim else None
+            bank_id = oplog.make_bank(tx, bank)
+            if number is None and intake_id is not None:
+                number = intakes.number_of(tx, intake_id, bank_id)
+            for op_id in undoes:
+                if tx.one("SELECT 1 FROM ops WHERE op_id = ? AND bank = ?", (op_id, bank_id)) is None:
+                    raise NotFound(f"no op {op_id} in this bank", why="it belongs to another bank, or was erased")
+            if drafts and tx.one("SELECT 1 FROM ops WHERE op_id = ?", (operations.make_op_id(decision_id, 0),)):
+                raise Conflict(f"decision {decision_id} is applied already", fix="read its ops instead")
+            applied = self._resolve(tx, bank_id, bank, drafts, decision_id, at, cause, undoes)
+            oplog.write_ops(tx, bank_id, number, applied)
+            if number is not None:
+                seqs = (applied[0].seq, applied[-1].seq) if applied else None
+                intakes.finish(tx, number, seqs, close=claim is not None)
+            for decision in decisions:
+                trail.write_decision(tx, decision)
+        self._signal()
+        return applied
+
+    def _resolve(
+        self, tx: Tx, bank_id: int, bank: Bank, drafts: Sequence[OpDraft], decision_id: str, at: datetime, cause: str,
+        undoes: Sequence[str],
+    ) -> list[Op]:  # fmt: skip
+        context = operations.Context(
+            bank=bank, decision_id=decision_id, first_seq=oplog.last_seq(tx) + 1, now=self._clock.now(), at=at,
+            cause=cause,
+        )  # fmt: skip
+        return operations.resolve(oplog.SqlBankView(tx, bank_id), drafts, context, undoes)
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def bank_seq(self, bank: Bank) -> int:
+        return self.bank_version(bank)[0]
+
+    def bank_version(self, bank: Bank) -> tuple[int, int]:
+        """(newest op of the bank, erasures so far). A cache is current while both are what they were: an erased bank
+        may come back under the same name, and then its earlier rows are gone."""
+        with self._engine.read() as tx:
+            row = tx.one("SELECT last_seq FROM banks WHERE user_id = ? AND agent_id = ?", (bank.user_id, bank.agent_id))
+            return (row[0] if row else 0), erase.epoch(tx)
+
+    def erase_epoch(self) -> int:
+        with self._engine.read() as tx:
+            return erase.epoch(tx)
+
+    def user_banks(self, user_id: str) -> list[tuple[Bank, int]]:
+        with self._engine.read() as tx:
+            rows = tx.all(
+                "SELECT agent_id, last_seq FROM banks WHERE user_id = ? AND last_seq > 0 ORDER BY agent_id", (user_id,)
+            )
+        return [(Bank(user_id, row[0]), row[1]) for row in rows]
+
+    def last_seq(self) -> int:
+        with self._engine.read() as tx:
+            return oplog.last_seq(tx)
+
+    def ops(
+        self, *, bank: Bank | None = None, user_id: str | None = None, after: int = 0, upto: int | None = None,
+        limit: int | None = None, memory_id: str | None = None, intake_id: str | None = None, op_id: str | None = None,
+        newest_first: bool = False,
+    ) -> list[Op]:  # fmt: skip
+        with self._engine.read() as tx:
+            return oplog.read_ops(
+                tx, bank=bank, user_id=user_id, after=after, upto=upto, limit=limit, memory_id=memory_id,
+                intake_id=intake_id, op_id=op_id, newest_first=newest_first,
+            )  # fmt: skip
+
+    def iter_ops(
+        self, *, bank: Bank | None = None, user_id: str | None = None, after: int = 0, upto: int | None = None
+    ) -> Iterator[Op]:
+        """In sequence order, a page at a time: no transaction stays open between two ops."""
+        while page := self.ops(bank=bank, user_id=user_id, after=after, upto=upto, limit=_PAGE):
+            yield from page
+            after = page[-1].seq
+
+    def live(
+        self, *, bank: Bank | None = None, user_id: str | None = None, kinds: Collection[str] | None = None,
+        after_seq: int = 0, limit: int | None = None,
+    ) -> list[tuple[Bank, MemoryRecord]]:  # fmt: skip
+        with self._engine.read() as tx:
+            return oplog.read_live(tx, bank=bank, user_id=user_id, kinds=kinds, after_seq=after_seq, limit=limit)
+
+    def count_live(
+        self, *, bank: Bank | None = None, user_id: str | None = None, kinds: Collection[str] | None = None
+    ) -> int:
+        with self._engine.read() as tx:
+            return oplog.count_live(tx, bank=bank, user_id=user_id, kinds=kinds)
+
+    def get(self, user_id: str, memory_id: str) -> tuple[Bank, MemoryRecord] | None:
+        with self._engine.read() as tx:
+            return oplog.read_one(tx, user_id, memory_id)
+
+    def turns(
+        self, *, turn_ids: Sequence[str] | None = None, intake_id: str | None = None, bank: Bank | None = None,
+        session_id: str | None = None, before: str | None = None, limit: int | None = None,
+    ) -> list[Turn]:  # fmt: skip
+        """In order of arrival. `before` is an intake id or a turn id; `limit` keeps the newest."""
+        with self._engine.read() as tx:
+            return intakes.read_turns(
+                tx, turn_ids=turn_ids, intake_id=intake_id, bank=bank, session_id=session_id, before=before, limit=limit
+            )
+
+    def decisions(
+        self, *, bank: Bank | None = None, user_id: str | None = None, intake_id: str | None = None,
+        decision_id: str | None = None, after: str | None = None, limit: int | None = None,
+    ) -> list[DecisionRecord]:  # fmt: skip
+        """In the order they were recorded; `after` is the decision id to go on from."""
+        with self._engine.read() as tx:
+            return trail.read_decisions(
+                tx, bank=bank, user_id=user_id, intake_id=intake_id, decision_id=decision_id, after=after, limit=limit
+            )
+
+    def blob(self, key: str) -> str:
+        with self._engine.read() as tx:
+            return trail.read_blob(tx, key)
+
+    # -- traces and feedback ---------------------------------------------------------------------------------------
+
+    def write_trace(self, trace: Trace) -> None:
+        """Survives a killed process; a power cut may cost the newest ones."""
+        with self._engine.write(durable=False) as tx:
+            trail.write_trace(tx, trace)
+
+    def trace(self, user_id: str, trace_id: str) -> Trace | None:
+        with self._engine.read() as tx:
+            found = trail.read_traces(tx, user_id=user_id, trace_id=trace_id, after=None, kinds=None, limit=1)
+        return found[0] if found else None
+
+    def iter_traces(
+        self, *, user_id: str | None = None, kinds: Sequence[str] | None = None, after: str | None = None
+    ) -> Iterator[Trace]:
+        while True:
+            with self._engine.read() as tx:
+                page = trail.read_traces(tx, user_id=user_id, trace_id=None, after=after, kinds=kinds, limit=_PAGE)
+            if not page:
+                return
+            yield from page
+            after = page[-1].trace_id
+
+    def add_feedback(self, feedback: FeedbackRecord) -> bool:
+        """False when feedback of this id is there already."""
+        with self._engine.write() as tx:
+            return trail.write_feedback(tx, feedback)
+
+    def feedback_for(self, trace_id: str) -> list[FeedbackRecord]:
+        with self._engine.read() as tx:
+            return trail.read_feedback(tx, trace_id)
+
+    # -- users and settings ----------------------------------------------------------------------------------------
+
+    def users(self) -> list[UserInfo]:
+        with self._engine.read() as tx:
+            return checking.read_users(tx)
+
+    def meta_get(self, key: str) -> str | None:
+        with self._engine.read() as tx:
+            row = tx.one("SELECT value FROM meta WHERE key = ?", (f"app.{key}",))
+        return row[0] if row else None
+
+    def meta_set(self, key: str, value: str) -> None:
+        with self._engine.write() as tx:
+            tx.run(
+                "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+                (f"app.{key}", value),
+            )
+
+    def set_trainable(self, whom: Bank | str, trainable: bool) -> None:
+        """Whether a bank, or a user with all banks to come, may be learned from."""
+        with self._engine.write() as tx:
+            if isinstance(whom, Bank):
+                tx.run("UPDATE banks SET trainable = ? WHERE id = ?", (trainable, oplog.make_bank(tx, whom)))
+            elif trainable:
+                tx.run("DELETE FROM optouts WHERE user_id = ?", (whom,))
+            else:
+                tx.run("INSERT INTO optouts VALUES (?) ON CONFLICT DO NOTHING", (whom,))
+
+    def is_trainable(self, bank: Bank) -> bool:
+        with self._engine.read() as tx:
+            row = tx.one(
+                "SELECT 1 WHERE EXISTS (SELECT 1 FROM optouts WHERE user_id = ?) OR EXISTS (SELECT 1 FROM banks"
+                " WHERE user_id = ? AND agent_id = ? AND trainable = 0)",
+                (bank.user_id, bank.user_id, bank.agent_id),
+            )
+        return row is None
+
+    # -- erasure, care, locks --------------------------------------------------------------------------------------
+
+    def begin_erase(self, user_id: str) -> str:
+        """Record the intent, before the projection is cleaned: `unfinished_erasures` names the user until `erase`."""
+        with self._engine.write() as tx:
+            return erase.begin(tx, user_id, self._ids.new("e"), self._clock.now())
+
+    def unfinished_erasures(self) -> list[str]:
+        with self._engine.read() as tx:
+            return erase.begun(tx)
+
+    def erase(self, user_id: str) -> ErasureReceipt:
+        """Destroy every row of the user, then every byte that the rows left behind. `StoreBusy` when other processes
+        keep the bytes from being overwritten: the rows are gone by then, and the next `erase` or open finishes."""
+        erasure_id = self.begin_erase(user_id)
+        with self._engine.write() as tx:
+            erase.delete_rows(tx, user_id, erasure_id, self._clock.now())
+        self._signal()
+        self._finish_scrubbing()
+        with self._engine.read() as tx:
+            return replace(erase.read_receipts(tx, erasure_id)[0])
+
+    def _finish_scrubbing(self) -> None:
+        with self._engine.read() as tx:
+            open_ones = erase.unscrubbed(tx)
+        if not open_ones:
+            return
+        self._engine.scrub()
+        with self._engine.write() as tx:
+            erase.mark_done(tx, open_ones)
+
+    def erasures(self) -> list[ErasureReceipt]:
+        with self._engine.read() as tx:
+            return erase.read_receipts(tx, None)
+
+    def check(self) -> list[Problem]:
+        """Everything that is wrong with the journal; an empty list when all of its promises hold."""
+        problems = [Problem("file", "journal.sqlite", found) for found in self._engine.integrity()]
+        with self._engine.read() as tx:
+            return problems + checking.find_problems(tx)
+
+    def checkpoint(self) -> None:
+        """Fold the write-ahead log into the main file and shrink it: part of a maintenance pass."""
+        self._engine.checkpoint()
+
+    def applier_lock(self) -> AbstractContextManager[None]:
+        """One projector at a time, over all threads and processes."""
+        return self._locks.applier()
+
+    def lance_lock(self, exclusive: bool) -> AbstractContextManager[None]:
+        """Shared around every LanceDB call; exclusive around cleanup and erase."""
+        return self._locks.lance(exclusive)
+
+
+def _create(path: Path) -> JSON:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        (path / disk.LOCKS).mkdir(exist_ok=True)
+    except OSError as error:
+        raise disk.from_os_error(error, path) from error
+    locks = StoreLocks.attach(path / disk.LOCKS)
+    try:
+        with locks.creating():
+            marker = disk.survey(path)
+            if marker is not None:
+                return marker
+            engine = SqliteEngine(path / disk.JOURNAL)
+            try:
+                fresh = [("store_id", f"st_{secrets.token_hex(12)}"), ("erasure_salt", secrets.token_hex(16))]
+                engine.prepare(fresh, create=True)
+                with engine.read() as tx:
+                    row = tx.one("SELECT value FROM meta WHERE key = 'store_id'")
+                assert row is not None
+                disk.write_marker(path, row[0])
+            except OSError as error:
+                raise disk.from_os_error(error, path) from error
+            finally:
+                engine.close()
+            marker = disk.survey(path)
+            assert marker is not None
+            return marker
+    finally:
+        locks.close()
+
+
+def _ops_of(tx: Tx, intake_id: str) -> list[Op]:
+    return oplog.read_ops(
+        tx, bank=None, user_id=None, after=0, upto=None, limit=None, memory_id=None, intake_id=intake_id, op_id=None,
+        newest_first=False,
+    )  # fmt: skip
+
+
+_JOURNALS: weakref.WeakSet[Journal] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for journal in list(_JOURNALS):
+        journal.after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,300 @@
+"""Locks that the operating system releases when a process dies: POSIX record locks, which a fork does not inherit.
+
+They belong to the process, not to a thread or a handle, and closing *any* handle of a file drops them all. So each
+store has one lock file and one handle per process, shared by every journal that has the store open (`_OPEN`), and
+threads are kept apart by what is in memory here. Byte ranges of that file are the locks:
+
+- applier: `next` then `main`. Whoever holds `next` is the next to get `main`, so nobody is overtaken forever.
+- lance: readers pass the `gate` for a moment and share `main`; a writer keeps the gate closed while it waits and works,
+  so a stream of readers cannot keep it out.
+
+Waiting is polling with short random pauses: a blocking lock call cannot have a deadline."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from memkit.errors import StoreBusy
+from memkit.journal import disk
+from memkit.journal.oslock import try_lock, unlock
+
+_CREATE, _APPLIER_NEXT, _APPLIER, _LANCE_GATE, _LANCE = range(5)
+_WORKER_BYTE = 0
+
+
+class StoreLocks:
+    """All locks of one store in this process. Get it with `attach`, give it back with `close`."""
+
+    def __init__(self, folder: Path, patience: float) -> None:
+        self._folder, self._patience = folder, patience
+        self._users = 0
+        self._file: IO[bytes] | None = None
+        self._workers: dict[str, IO[bytes]] = {}
+        self._mutex = threading.Lock()
+        self._applier = _FairLock(self)
+        self._lance = _SharedExclusive(self)
+
+    @classmethod
+    def attach(cls, folder: Path, *, patience: float = 60.0) -> StoreLocks:
+        key = os.path.realpath(folder)
+        with _Guard.mutex:
+            locks = _OPEN.get(key)
+            if locks is None:
+                locks = _OPEN[key] = cls(Path(key), patience)
+            locks._users += 1
+            return locks
+
+    def close(self) -> None:
+        with _Guard.mutex:
+            self._users -= 1
+            if self._users:
+                return
+            _OPEN.pop(str(self._folder), None)
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+    # -- workers ---------------------------------------------------------------------------------------------------
+
+    def register(self, worker_id: str) -> None:
+        path = self._folder / f"{worker_id}.worker"
+        try:
+            file = open(path, "wb")  # noqa: SIM115 - held as long as the worker lives
+        except OSError as error:
+            raise disk.from_os_error(error, path) from error
+        try_lock(file.fileno(), _WORKER_BYTE, exclusive=True)
+        with self._mutex:
+            self._workers[worker_id] = file
+
+    def retire(self, worker_id: str) -> None:
+        with self._mutex:
+            file = self._workers.pop(worker_id, None)
+        if file is not None:
+            self._remove(worker_id)
+            file.close()
+
+    def alive(self, worker_id: str) -> bool:
+        with self._mutex:
+            if worker_id in self._workers:
+                return True
+            try:
+                file = open(self._folder / f"{worker_id}.worker", "r+b")  # noqa: SIM115 - closed right below
+            except FileNotFoundError:
+                return False
+            with file:
+                if not try_lock(file.fileno(), _WORKER_BYTE, exclusive=True):
+                    return True
+                self._remove(worker_id)
+                return False
+
+    def sweep(self) -> None:
+        """Remove what dead workers left behind."""
+        for entry in self._folder.glob("*.worker"):
+            self.alive(entry.stem)
+
+    def _remove(self, worker_id: str) -> None:
+        try:
+            (self._folder / f"{worker_id}.worker").unlink(missing_ok=True)
+        except OSError:
+            return  # Windows keeps open files; a leftover is empty and harmless
+
+    # -- the two locks ---------------------------------------------------------------------------------------------
+
+    def applier(self) -> Any:
+        return self._applier.hold()
+
+    def lance(self, exclusive: bool) -> Any:
+        return self._lance.hold_exclusive() if exclusive else self._lance.hold_shared()
+
+    @contextmanager
+    def creating(self) -> Generator[None]:
+        """Alone while the store is being made."""
+        deadline = time.monotonic() + self._patience
+        with self._mutex:
+            self.poll(lambda: self.try_range(_CREATE, True), deadline)
+            try:
+                yield
+            finally:
+                self.free_range(_CREATE)
+
+    def handle(self) -> int:
+        if self._file is None:
+            path = self._folder / "store.lock"
+            try:
+                self._file = open(path, "a+b")  # noqa: SIM115 - held as long as the store is open
+            except OSError as error:
+                raise disk.from_os_error(error, path) from error
+        return self._file.fileno()
+
+    def try_range(self, byte: int, exclusive: bool) -> bool:
+        return try_lock(self.handle(), byte, exclusive=exclusive)
+
+    def free_range(self, byte: int) -> None:
+        unlock(self.handle(), byte)
+
+    def deadline(self) -> float:
+        return time.monotonic() + self._patience
+
+    def poll(self, attempt: Callable[[], bool], deadline: float) -> None:
+        pause = 0.0005
+        while not attempt():
+            if time.monotonic() >= deadline:
+                raise self.busy()
+            time.sleep(pause * (0.5 + random.random()))
+            pause = min(pause * 1.5, 0.008)
+
+    def busy(self) -> StoreBusy:
+        return StoreBusy(
+            f"a lock of {self._folder.parent} was not granted within {self._patience:g} s",
+            why="another thread or process holds it, or was stopped while it held it",
+            fix="call again; if it stays, look for a hanging process that has the store open",
+        )
+
+    def after_fork_in_child(self) -> None:
+        """The child owns no lock of its parent. Handles are closed (that drops nothing of the parent's)."""
+        for file in [*self._workers.values(), *([self._file] if self._file else [])]:
+            file.close()
+        self._file, self._workers = None, {}
+        self._mutex = threading.Lock()
+        self._applier, self._lance = _FairLock(self), _SharedExclusive(self)
+
+
+class _FairLock:
+    """First come, first served among threads; alternating among processes."""
+
+    def __init__(self, locks: StoreLocks) -> None:
+        self._locks = locks
+        self._turn = threading.Condition()
+        self._queue: deque[object] = deque()
+
+    @contextmanager
+    def hold(self) -> Generator[None]:
+        deadline, ticket = self._locks.deadline(), object()
+        with self._turn:
+            self._queue.append(ticket)
+            while self._queue[0] is not ticket:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    self._queue.remove(ticket)
+                    raise self._locks.busy()
+                self._turn.wait(left)
+        try:
+            self._locks.poll(lambda: self._locks.try_range(_APPLIER_NEXT, True), deadline)
+            try:
+                self._locks.poll(lambda: self._locks.try_range(_APPLIER, True), deadline)
+            finally:
+                self._locks.free_range(_APPLIER_NEXT)
+            try:
+                yield
+            finally:
+                self._locks.free_range(_APPLIER)
+        finally:
+            with self._turn:
+                self._queue.remove(ticket)
+                self._turn.notify_all()
+
+
+class _SharedExclusive:
+    """Many readers or one writer, over threads and processes; a waiting writer stops new readers. A thread that holds
+    the lock may ask for shared again."""
+
+    def __init__(self, locks: StoreLocks) -> None:
+        self._locks = locks
+        self._changed = threading.Condition()
+        self._readers = 0
+        self._writer_waits = False
+        self._writers = threading.Lock()
+        self._mine = threading.local()
+
+    @contextmanager
+    def hold_shared(self) -> Generator[None]:
+        depth = getattr(self._mine, "depth", 0)
+        if not depth:
+            self._enter_shared()
+        self._mine.depth = depth + 1
+        try:
+            yield
+        finally:
+            self._mine.depth = depth
+            if not depth:
+                with self._changed:
+                    self._readers -= 1
+                    if not self._readers:
+                        self._locks.free_range(_LANCE)
+                        self._changed.notify_all()
+
+    def _enter_shared(self) -> None:
+        deadline, pause = self._locks.deadline(), 0.0005
+        with self._changed:
+            while not self._try_shared():
+                if time.monotonic() >= deadline:
+                    raise self._locks.busy()
+                self._changed.wait(pause * (0.5 + random.random()))
+                pause = min(pause * 1.5, 0.008)
+
+    def _try_shared(self) -> bool:
+        if self._writer_waits or not self._locks.try_range(_LANCE_GATE, False):
+            return False
+        try:
+            if not self._readers and not self._locks.try_range(_LANCE, False):
+                return False
+        finally:
+            self._locks.free_range(_LANCE_GATE)
+        self._readers += 1
+        return True
+
+    @contextmanager
+    def hold_exclusive(self) -> Generator[None]:
+        if getattr(self._mine, "depth", 0):
+            raise StoreBusy("this thread holds the lock already", fix="leave the inner lock before asking for it alone")
+        deadline = self._locks.deadline()
+        if not self._writers.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise self._locks.busy()
+        try:
+            with self._changed:
+                self._writer_waits = True
+            self._locks.poll(lambda: self._locks.try_range(_LANCE_GATE, True), deadline)
+            try:
+                with self._changed:
+                    while self._readers:
+                        if not self._changed.wait(max(0.0, deadline - time.monotonic())):
+                            raise self._locks.busy()
+                self._locks.poll(lambda: self._locks.try_range(_LANCE, True), deadline)
+                self._mine.depth = 1
+                try:
+                    yield
+                finally:
+                    self._mine.depth = 0
+                    self._locks.free_range(_LANCE)
+            finally:
+                self._locks.free_range(_LANCE_GATE)
+        finally:
+            with self._changed:
+                self._writer_waits = False
+                self._changed.notify_all()
+            self._writers.release()
+
+
+class _Guard:
+    mutex = threading.Lock()
+
+
+_OPEN: dict[str, StoreLocks] = {}
+
+
+def _after_fork_in_child() -> None:
+    _Guard.mutex = threading.Lock()
+    for locks in list(_OPEN.values()):
+        locks.after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,365 @@
+"""The SQLite engine: WAL, synchronous=FULL, one writer connection and a small pool of readers.
+
+No connection is ever carried across a fork: SQLite keeps its view of the file locks in process memory, so a child that
+inherits it would believe to hold locks that the kernel never gave it. All connections are closed just before a fork and
+opened again where they are needed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sqlite3
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from memkit.errors import (
+    Conflict,
+    InvalidText,
+    MemkitError,
+    StoreBusy,
+    StoreClosed,
+    StoreDamaged,
+    StoreError,
+    StoreReadOnly,
+)
+from memkit.journal import disk
+from memkit.journal.engine import Row, Tx
+from memkit.journal.schema import FORMAT, TABLES
+
+APPLICATION_ID = 0x6D656D6B  # "memk"
+_IDLE_READERS = 4
+_T = TypeVar("_T")
+
+
+class SqliteEngine:
+    def __init__(self, path: Path, *, read_only: bool = False, patience: float = 30.0) -> None:
+        self._path, self._read_only, self._patience = path, read_only, patience
+        self._closed = False
+        self._gate = threading.Condition()
+        self._in_use = 0
+        self._forking = False
+        self._writing = threading.Lock()
+        self._writer: sqlite3.Connection | None = None
+        self._readers: list[sqlite3.Connection] = []
+        _ENGINES.add(self)
+
+    # -- transactions ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def write(self, *, durable: bool = True) -> Generator[Tx]:
+        if self._read_only:
+            raise StoreReadOnly(
+                f"{self._path.parent} is open for reading only", fix="open it without read_only=True to write"
+            )
+        if not self._writing.acquire(timeout=self._patience):
+            raise self._busy()
+        try:
+            with self._using():
+                connection = self._writer
+                if connection is None:
+                    connection = self._writer = self._translated(self._connect)
+                with self._transaction(connection, "BEGIN IMMEDIATE", durable) as tx:
+                    yield tx
+        finally:
+            self._writing.release()
+
+    @contextmanager
+    def read(self) -> Generator[Tx]:
+        with self._using():
+            try:
+                connection = self._readers.pop()
+            except IndexError:
+                connection = self._translated(self._connect)
+            try:
+                with self._transaction(connection, "BEGIN", True) as tx:
+                    yield tx
+            finally:
+                if len(self._readers) < _IDLE_READERS:
+                    self._readers.append(connection)
+                else:
+                    connection.close()
+
+    @contextmanager
+    def _transaction(self, connection: sqlite3.Connection, begin: str, durable: bool) -> Generator[Tx]:
+        tx = _SqliteTx(connection, self._patiently)
+        try:
+            if not durable:
+                connection.execute("PRAGMA synchronous=NORMAL")
+            self._patiently(lambda: connection.execute(begin))
+            yield tx
+            connection.execute("COMMIT")
+        except BaseException as error:
+            if connection.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error | UnicodeEncodeError):
+                raise self._as_ours(error) from error
+            raise
+        finally:
+            if not durable:
+                connection.execute("PRAGMA synchronous=FULL")
+
+    def _patiently(self, attempt: Callable[[], _T]) -> _T:
+        """`attempt` until no other process is in the way. Random, slowly growing pauses: SQLite's own handler sleeps
+        up to 100 ms at a time, and the longest waiter sleeps longest."""
+        pause, deadline = 0.0003, 0.0
+        while True:
+            try:
+                return attempt()
+            except sqlite3.OperationalError as error:
+                if (error.sqlite_errorcode & 0xFF) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL):
+                    raise
+                now = time.monotonic()
+                deadline = deadline or now + self._patience
+                if now >= deadline:
+                    raise
+            time.sleep(pause * random.random())
+            pause = min(pause * 1.3, 0.01)
+
+    # -- connections -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _using(self) -> Generator[None]:
+        """Counts the connections that are out, so that a fork or close can wait for them."""
+        with self._gate:
+            while self._forking:
+                self._gate.wait()
+            if self._closed:
+                raise StoreClosed(f"{self._path.parent} was closed", fix="open it again")
+            self._in_use += 1
+        try:
+            yield
+        finally:
+            with self._gate:
+                self._in_use -= 1
+                if not self._in_use:
+                    self._gate.notify_all()
+
+    def _connect(self) -> sqlite3.Connection:
+        if not self._read_only:
+            connection = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("PRAGMA secure_delete=ON")
+            if sys.platform == "darwin":
+                connection.execute("PRAGMA fullfsync=ON")
+                connection.execute("PRAGMA checkpoint_fullfsync=ON")
+            return connection
+        uri = f"{self._path.resolve().as_uri()}?mode=ro"
+        unwritable = not os.access(self._path.parent, os.W_OK)
+        if unwritable and not Path(f"{self._path}-wal").exists():
+            uri += "&immutable=1"  # no log and nobody can make one: SQLite would insist on creating -shm otherwise
+        return sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+
+    def _drain(self, patience: float) -> None:
+        """With `_gate` held: wait for the connections that are out, then close all."""
+        deadline = time.monotonic() + patience
+        while self._in_use and time.monotonic() < deadline:
+            self._gate.wait(deadline - time.monotonic())
+        if self._in_use:
+            _LEAKED.extend(self._readers)  # never closed: closing after a fork would fold the parent's log
+        else:
+            for connection in self._readers + ([self._writer] if self._writer else []):
+                connection.close()
+        self._writer, self._readers = None, []
+
+    def close(self) -> None:
+        with self._gate:
+            self._closed = True
+            self._drain(self._patience)
+
+    def before_fork(self) -> None:
+        self._gate.acquire()
+        self._forking = True
+        self._drain(10.0)
+
+    def after_fork_in_parent(self) -> None:
+        self._forking = False
+        self._gate.notify_all()
+        self._gate.release()
+
+    def after_fork_in_child(self) -> None:
+        self._gate, self._writing = threading.Condition(), threading.Lock()
+        self._in_use, self._forking = 0, False
+        self._writer, self._readers = None, []
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def prepare(self, rows: Iterable[tuple[str, str]], *, create: bool) -> None:
+        """Check that the file is a journal of a known format; make it one when `create` and it is new. `rows` are the
+        first entries of `meta`."""
+        with self._using():
+            connection = self._translated(self._connect)
+            try:
+                self._translated(lambda: self._patiently(lambda: self._prepare(connection, rows, create)))
+            finally:
+                connection.close()
+
+    def _prepare(self, connection: sqlite3.Connection, rows: Iterable[tuple[str, str]], create: bool) -> None:
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        if application == APPLICATION_ID:
+            disk.refuse_newer(connection.execute("PRAGMA user_version").fetchone()[0], self._path)
+            return
+        if not create or application or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise StoreDamaged(
+                f"{self._path} is no journal",
+                why="the file is empty or was replaced, although the folder is marked as a store",
+                fix="restore journal.sqlite from a backup; the folder was not changed",
+            )
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in TABLES:
+                connection.execute(statement)
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", list(rows))
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version={FORMAT}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def scrub(self) -> None:
+        """VACUUM writes every page anew from live rows alone; the truncating checkpoint then replaces the whole file
+        and empties the log. Needs one moment without readers in other processes."""
+        self._alone(["VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"])
+
+    def checkpoint(self) -> None:
+        self._alone(["PRAGMA wal_checkpoint(TRUNCATE)"])
+
+    def _alone(self, statements: Sequence[str]) -> None:
+        if not self._writing.acquire(timeout=self._patience):
+            raise self._busy()
+        try:
+            with self._using():
+                connection = self._translated(self._connect)
+                try:
+                    for statement in statements:
+                        self._translated(lambda sql=statement: self._patiently(lambda: _complete(connection, sql)))
+                finally:
+                    connection.close()
+        finally:
+            self._writing.release()
+
+    def integrity(self) -> list[str]:
+        with self.read() as tx:
+            found = [str(row[0]) for row in tx.all("PRAGMA integrity_check(20)")]
+        return [] if found == ["ok"] else found
+
+    # -- errors ----------------------------------------------------------------------------------------------------
+
+    def _translated(self, attempt: Callable[[], _T]) -> _T:
+        try:
+            return attempt()
+        except sqlite3.Error as error:
+            raise self._as_ours(error) from error
+
+    def _busy(self) -> StoreBusy:
+        return StoreBusy(
+            f"{self._path} was locked for more than {self._patience:g} s",
+            why="another thread or process is writing, or stopped while it wrote",
+            fix="call again; if it stays, look for a hanging process that has the store open",
+        )
+
+    def _as_ours(self, error: sqlite3.Error | UnicodeEncodeError) -> MemkitError:
+        if isinstance(error, UnicodeEncodeError):
+            return InvalidText("a text holds lone surrogates", why="it has no UTF-8 form", fix="clean the text first")
+        if isinstance(error, sqlite3.IntegrityError):
+            return Conflict("a row of this name is there already", why=str(error), fix="use a fresh id")
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        match code & 0xFF:
+            case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED | sqlite3.SQLITE_PROTOCOL:
+                return self._busy()
+            case sqlite3.SQLITE_FULL:
+                return disk.full(self._path)
+            case sqlite3.SQLITE_IOERR if code in _CANNOT_GROW:
+                return disk.full(self._path)
+            case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_CANTOPEN:
+                return StoreReadOnly(
+                    f"{self._path} cannot be opened for this",
+                    why=str(error),
+                    fix="give this user write access to the folder and the file, or open with read_only=True",
+                )
+            case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+                return StoreDamaged(
+                    f"{self._path} is damaged",
+                    why=str(error),
+                    fix="keep a copy of the folder, then run `memkit doctor`, or restore journal.sqlite from a backup",
+                )
+            case _:
+                return StoreError(f"the journal failed: {error}", why=getattr(error, "sqlite_errorname", ""))
+
+
+_CANNOT_GROW = (
+    sqlite3.SQLITE_IOERR_WRITE,
+    sqlite3.SQLITE_IOERR_TRUNCATE,
+    sqlite3.SQLITE_IOERR_SHMSIZE,
+    sqlite3.SQLITE_IOERR_SHMMAP,
+)
+
+
+def _complete(connection: sqlite3.Connection, sql: str) -> None:
+    """Run a statement that may report "busy" in its result instead of raising."""
+    row = connection.execute(sql).fetchone()
+    if row is not None and row[0]:
+        busy = sqlite3.OperationalError("checkpoint is busy")
+        busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
+        raise busy
+
+
+class _SqliteTx:
+    __slots__ = ("_connection", "_patiently")
+
+    def __init__(self, connection: sqlite3.Connection, patiently: Callable[[Callable[[], Any]], Any]) -> None:
+        self._connection, self._patiently = connection, patiently
+
+    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
+        return self._connection.execute(sql, params).rowcount
+
+    def insert(self, sql: str, params: Sequence[Any] = ()) -> int:
+        return self._connection.execute(sql, params).lastrowid or 0
+
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        self._connection.executemany(sql, rows)
+
+    def one(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
+        return self._patiently(lambda: self._connection.execute(sql, params).fetchone())
+
+    def all(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        return self._patiently(lambda: self._connection.execute(sql, params).fetchall())
+
+
+_ENGINES: weakref.WeakSet[SqliteEngine] = weakref.WeakSet()
+_LEAKED: list[sqlite3.Connection] = []
+
+
+_FORKING = threading.local()
+
+
+def _before_fork() -> None:
+    _FORKING.engines = list(_ENGINES)
+    for engine in _FORKING.engines:
+        engine.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for engine in _FORKING.engines:
+        engine.after_fork_in_parent()
+    _FORKING.engines = []
+
+
+def _after_fork_in_child() -> None:
+    for engine in _FORKING.engines:
+        engine.after_fork_in_child()
+    _FORKING.engines = []
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

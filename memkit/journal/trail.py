@@ -1,0 +1,184 @@
+"""What decisions, reads and feedback leave behind: the trajectories that a trainer learns from."""
+
+# ruff: noqa: S608 - statements are put together from constants of this package; values travel as parameters
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from memkit.errors import Conflict, InvalidInput, NotFound
+from memkit.journal.codec import from_micros, pack, unpack, unpack_text
+from memkit.journal.engine import Tx
+from memkit.journal.erase import subject_of
+from memkit.journal.intakes import number_of
+from memkit.journal.oplog import make_bank, scope
+from memkit.journal.records import DecisionRecord, FeedbackRecord, Trace
+from memkit.models import JSON, Bank, digest, micros, to_json
+
+_DECISION = (
+    "SELECT d.n, d.decision_id, i.intake_id, b.user_id, b.agent_id, d.role, d.state_seq, d.payload, d.outcome,"
+    " d.created_at FROM decisions d JOIN banks b ON b.id = d.bank LEFT JOIN intakes i ON i.n = d.intake"
+)
+_TRACE = (
+    "SELECT t.n, t.trace_id, t.kind, b.user_id, b.agent_id, t.state_seq, t.payload, t.created_at"
+    " FROM traces t JOIN banks b ON b.id = t.bank"
+)
+
+
+def write_decision(tx: Tx, decision: DecisionRecord) -> None:
+    bank = make_bank(tx, decision.bank)
+    intake = None if decision.intake_id is None else number_of(tx, decision.intake_id, bank)
+    if _erased_since(tx, decision.bank, micros(decision.created_at)):
+        raise Conflict(
+            f"the user of decision {decision.decision_id} was erased meanwhile", fix="drop this result"
+        )  # fmt: skip
+    number = tx.insert(
+        "INSERT INTO decisions (decision_id, bank, intake, role, state_seq, payload, created_at)"
+        " VALUES (?,?,?,?,?,?,?)",
+        (
+            decision.decision_id,
+            bank,
+            intake,
+            decision.role,
+            decision.state_seq,
+            pack(decision.payload),
+            micros(decision.created_at),
+        ),
+    )
+    for key, text in decision.blobs.items():
+        if digest(text) != key:
+            raise InvalidInput(f"blob {key} is not named by the sha256 of its text", fix="use memkit.models.digest")
+        tx.run("INSERT INTO blobs VALUES (?, ?) ON CONFLICT DO NOTHING", (bytes.fromhex(key), pack(text)))
+        tx.run("INSERT INTO decision_blobs VALUES (?, ?)", (number, bytes.fromhex(key)))
+
+
+def write_outcome(tx: Tx, decision_id: str, outcome: JSON) -> None:
+    """Laid over the payload when the decision is read. The payload itself, written before anything was applied, is
+    never rewritten."""
+    row = tx.one("SELECT outcome FROM decisions WHERE decision_id = ?", (decision_id,))
+    if row is None:
+        raise NotFound(f"no decision {decision_id}", why="it was not recorded, or its user was erased")
+    merged = {**(json.loads(row[0]) if row[0] else {}), **outcome}
+    tx.run("UPDATE decisions SET outcome = ? WHERE decision_id = ?", (to_json(merged), decision_id))
+
+
+def read_decisions(
+    tx: Tx, *, bank: Bank | None, user_id: str | None, intake_id: str | None, decision_id: str | None,
+    after: str | None, limit: int | None,
+) -> list[DecisionRecord]:  # fmt: skip
+    where, params = scope("b", bank, user_id)
+    for column, value in (("i.intake_id", intake_id), ("d.decision_id", decision_id)):
+        if value is not None:
+            where, params = f"{where} AND {column} = ?", [*params, value]
+    if after is not None:
+        where = f"{where} AND d.n > (SELECT n FROM decisions WHERE decision_id = ?)"
+        params.append(after)
+    found: list[DecisionRecord] = []
+    for row in tx.all(f"{_DECISION} WHERE {where} ORDER BY d.n LIMIT ?", [*params, -1 if limit is None else limit]):
+        number, name, intake, user, agent, role, state_seq, payload, outcome, created_at = row
+        blobs = tx.all(
+            "SELECT s.hash, s.data FROM decision_blobs u JOIN blobs s ON s.hash = u.hash WHERE u.decision = ?",
+            (number,),
+        )
+        laid_over = json.loads(outcome) if outcome else {}
+        found.append(
+            DecisionRecord(
+                decision_id=name,
+                intake_id=intake,
+                bank=Bank(user, agent),
+                role=role,
+                state_seq=state_seq,
+                payload={**unpack(payload, f"decision {name}"), **laid_over},
+                created_at=from_micros(created_at),
+                blobs={key.hex(): unpack_text(data, f"blob {key.hex()}") for key, data in blobs},
+            )
+        )
+    return found
+
+
+def read_blob(tx: Tx, key: str) -> str:
+    row = tx.one("SELECT data FROM blobs WHERE hash = ?", (bytes.fromhex(key),))
+    if row is None:
+        raise NotFound(f"no blob {key}", why="no decision that is still there refers to it")
+    return unpack_text(row[0], f"blob {key}")
+
+
+# -- traces and feedback -------------------------------------------------------------------------------------------
+
+
+def write_trace(tx: Tx, trace: Trace) -> None:
+    """A read that began before its user was erased leaves no trace."""
+    created_at = micros(trace.created_at)
+    if _erased_since(tx, trace.bank, created_at):
+        return
+    tx.run(
+        "INSERT INTO traces (trace_id, bank, kind, state_seq, payload, created_at) VALUES (?,?,?,?,?,?)",
+        (trace.trace_id, make_bank(tx, trace.bank), trace.kind, trace.state_seq, pack(trace.payload), created_at),
+    )
+
+
+def read_traces(
+    tx: Tx, *, user_id: str | None, trace_id: str | None, after: str | None, kinds: Sequence[str] | None, limit: int
+) -> list[Trace]:
+    where, params = scope("b", None, user_id)
+    if trace_id is not None:
+        where, params = f"{where} AND t.trace_id = ?", [*params, trace_id]
+    if after is not None:
+        where, params = f"{where} AND t.n > (SELECT n FROM traces WHERE trace_id = ?)", [*params, after]
+    if kinds is not None:
+        where, params = f"{where} AND t.kind IN ({','.join('?' * len(kinds))})", [*params, *kinds]
+    return [
+        Trace(
+            trace_id=row[1],
+            kind=row[2],
+            bank=Bank(row[3], row[4]),
+            state_seq=row[5],
+            payload=unpack(row[6], f"trace {row[1]}"),
+            created_at=from_micros(row[7]),
+        )
+        for row in tx.all(f"{_TRACE} WHERE {where} ORDER BY t.n LIMIT ?", [*params, limit])
+    ]
+
+
+def write_feedback(tx: Tx, feedback: FeedbackRecord) -> bool:
+    owner = tx.one(
+        "SELECT bank FROM traces WHERE trace_id = ? UNION SELECT bank FROM intakes WHERE intake_id = ?",
+        (feedback.trace_id, feedback.trace_id),
+    )
+    if owner is None:
+        raise NotFound(
+            f"no trace {feedback.trace_id}",
+            why="it was never written here, or its user was erased",
+            fix="pass the trace_id that answer(), search(), context() or add() returned",
+        )
+    changed = tx.run(
+        "INSERT INTO feedback (feedback_id, trace_id, bank, payload, source, created_at) VALUES (?,?,?,?,?,?)"
+        " ON CONFLICT (feedback_id) DO NOTHING",
+        (
+            feedback.feedback_id, feedback.trace_id, owner[0], to_json(feedback.payload), feedback.source,
+            micros(feedback.created_at),
+        ),
+    )  # fmt: skip
+    return changed > 0
+
+
+def read_feedback(tx: Tx, trace_id: str) -> list[FeedbackRecord]:
+    rows: list[tuple[Any, ...]] = tx.all(
+        "SELECT feedback_id, trace_id, payload, source, created_at FROM feedback WHERE trace_id = ? ORDER BY n",
+        (trace_id,),
+    )
+    return [FeedbackRecord(row[0], row[1], json.loads(row[2]), row[3], from_micros(row[4])) for row in rows]
+
+
+def _erased_since(tx: Tx, bank: Bank, created_at: int) -> bool:
+    if tx.one("SELECT 1 FROM erasures LIMIT 1") is None:
+        return False
+    return (
+        tx.one(
+            "SELECT 1 FROM erasures WHERE subject = ? AND erased_at >= ? LIMIT 1",
+            (subject_of(tx, bank.user_id), created_at),
+        )
+        is not None
+    )
