@@ -1,0 +1,143 @@
+"""One module tree with its cache and running rows: the base model, or the base under one adapter.
+
+Trees share the base tensors, so a lane costs its adapter. Each lane runs its own sub-batch: no request ever meets
+another adapter's weights, and nothing is switched under a running forward pass.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+import torch
+
+from memkit.backbones.hf.cache import SlotCache
+from memkit.errors import InvalidConfig
+
+SERVED_LAYERS = frozenset({"full_attention", "sliding_attention"})
+
+R = TypeVar("R")
+
+
+class Tree:
+    """How a causal language model of transformers is called: right padding, explicit positions and masks."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        config = model.config.get_text_config()
+        kinds: set[str] = set(getattr(config, "layer_types", None) or ())
+        if kinds - SERVED_LAYERS:
+            raise InvalidConfig(
+                f"models with {', '.join(sorted(kinds - SERVED_LAYERS))} layers are not served in process",
+                why="their state is not a list of keys and values per token",
+                fix="serve this model with vLLM and use an openai: backbone",
+            )
+        self._by_kind = "sliding_attention" in kinds
+        self._window: int | None = getattr(config, "sliding_window", None) if self._by_kind or not kinds else None
+        self._additive = getattr(config, "_attn_implementation", "") != "sdpa"
+        self._keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
+        self.layers: int = config.num_hidden_layers
+        self.device = model.device
+        self.dtype = model.dtype
+
+    def forward(self, ids: Any, positions: Any, key_positions: Any, cache: SlotCache | None, keep: Any) -> Any:
+        """Logits at the columns `keep` of every row, float32. A query sees keys at its own position and before."""
+        gap = positions.unsqueeze(-1) - key_positions.unsqueeze(-2)  # rows × queries × keys
+        masks = {"full_attention": self._mask(gap >= 0)}
+        if self._window is not None:
+            masks["sliding_attention"] = self._mask((gap >= 0) & (gap < self._window))
+        mask = masks if self._by_kind else masks.get("sliding_attention", masks["full_attention"])
+        options: dict[str, Any] = {"logits_to_keep": keep} if self._keeps else {}
+        out = self.model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=cache is not None,
+            **options,
+        )
+        logits = out.logits if self._keeps else out.logits[:, keep]
+        return logits.float()
+
+    def _mask(self, visible: Any) -> Any:
+        visible = visible.unsqueeze(1)
+        if not self._additive:
+            return visible
+        lowest = torch.finfo(self.dtype).min
+        return torch.zeros(visible.shape, dtype=self.dtype, device=self.device).masked_fill(~visible, lowest)
+
+    def padded(self, sequences: Sequence[Sequence[int]]) -> tuple[Any, Any]:
+        """(ids, positions), padded to the right with zeros."""
+        width = max(len(sequence) for sequence in sequences)
+        rows = [[*sequence, *[0] * (width - len(sequence))] for sequence in sequences]
+        ids = torch.tensor(rows, device=self.device)
+        return ids, torch.arange(width, device=self.device).expand(len(rows), width)
+
+    def alone(self, sequence: Sequence[int]) -> Any:
+        """Logits after `sequence`, computed without cache, padding or company: the same bits every time."""
+        ids, positions = self.padded([sequence])
+        return self.forward(ids, positions, positions, None, torch.tensor([len(sequence) - 1], device=self.device))[0]
+
+    def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[tuple[float, ...]]:
+        """Raw log p of every token of each continuation, given its prompt."""
+        ids, positions = self.padded([[*prompt, *tokens] for prompt, tokens in pairs])
+        spans = [range(len(prompt) - 1, len(prompt) + len(tokens) - 1) for prompt, tokens in pairs]
+        columns = sorted({column for span in spans for column in span})
+        place = {column: index for index, column in enumerate(columns)}
+        logits = self.forward(ids, positions, positions, None, torch.tensor(columns, device=self.device))
+        found: list[tuple[float, ...]] = []
+        for row, (span, (_, tokens)) in enumerate(zip(spans, pairs, strict=True)):
+            lines = torch.log_softmax(logits[row, [place[column] for column in span]], dim=-1)
+            targets = torch.tensor(list(tokens), device=lines.device).unsqueeze(-1)
+            found.append(tuple(lines.gather(-1, targets).squeeze(-1).tolist()))
+        return found
+
+
+class Lane(Generic[R]):
+    """A tree at work. `rows[i]` occupies slot i; used by the inference worker only."""
+
+    def __init__(self, name: str | None, tree: Tree, *, merged: bool = False) -> None:
+        self.name, self.tree, self.merged = name, tree, merged
+        self.rows: list[R] = []
+        self._cache: SlotCache | None = None
+
+    def prefill(self, rows: Sequence[R], prompts: Sequence[Sequence[int]]) -> Any:
+        """Admit rows; logits after each prompt."""
+        if self._cache is None:
+            self._cache = SlotCache(self.tree.layers)
+        ids, positions = self.tree.padded(prompts)
+        lengths = [len(prompt) for prompt in prompts]
+        columns = sorted({length - 1 for length in lengths})
+        self._cache.plan.prefill(len(prompts))
+        keep = torch.tensor(columns, device=self.tree.device)
+        try:
+            logits = self.tree.forward(ids, positions, positions, self._cache, keep)
+        finally:
+            self._cache.plan.prefill(0)
+        self._cache.admit(lengths)
+        self.rows.extend(rows)
+        return logits[torch.arange(len(prompts)), [columns.index(length - 1) for length in lengths]]
+
+    def decode(self, last_tokens: Sequence[int]) -> Any:
+        """One step of every running row: logits after its last token."""
+        cache = self._cache
+        assert cache is not None
+        plan, device = cache.plan, self.tree.device
+        plan.decode(device)
+        ids = torch.tensor(last_tokens, device=device).unsqueeze(-1)
+        keys = torch.arange(plan.span, device=device).expand(len(last_tokens), plan.span)
+        keep = torch.zeros(1, dtype=torch.long, device=device)
+        logits = self.tree.forward(ids, plan.columns.unsqueeze(-1), keys, cache, keep)
+        cache.grew()
+        return logits[:, 0]
+
+    def drop(self, slot: int) -> R:
+        row = self.rows[slot]
+        self.rows[slot] = self.rows[-1]
+        self.rows.pop()
+        if not self.rows:
+            self._cache = None  # an idle lane holds no memory beyond its weights
+        elif self._cache is not None:
+            self._cache.drop(slot)
+        return row

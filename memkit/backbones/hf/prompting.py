@@ -1,0 +1,100 @@
+"""Chat messages to token ids, with the model's own template, and what identifies tokenizer and template.
+
+Used by the runtime and by the trainer: the same messages give the same tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from jinja2.exceptions import TemplateError
+
+from memkit.errors import InvalidConfig
+from memkit.roles.base import ChatMessage
+
+PLAIN_TEMPLATE = (
+    "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant:\n{% endif %}"
+)
+"""For base checkpoints, which come without a chat template."""
+_TEMPLATE_OPTIONS: dict[str, Any] = {"enable_thinking": False}
+"""Replies are short lines in a fixed format; templates that know the switch open no reasoning block."""
+
+
+class Prompter:
+    """Thread-safe: fast tokenizers must not be used by two threads at once."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        self._lock = threading.Lock()
+        self._template: str = _template_of(tokenizer)
+        self._controls = sorted(
+            {token.content for token in tokenizer.added_tokens_decoder.values() if len(token.content) > 2},
+            key=len,
+            reverse=True,
+        )
+
+    def ids(self, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
+        with self._lock:
+            return tuple(self.tokenizer(self.text(messages), add_special_tokens=False)["input_ids"])
+
+    def text(self, messages: Sequence[ChatMessage]) -> str:
+        chat = [{"role": message.role, "content": self._harmless(message.content)} for message in messages]
+        try:
+            return self._apply(chat)
+        except TemplateError:
+            return self._apply(_without_system(chat))  # some templates know no system role
+
+    def template_digest(self) -> str:
+        return _digest(self._template + json.dumps(_TEMPLATE_OPTIONS, sort_keys=True))
+
+    def tokenizer_digest(self, stop_ids: frozenset[int]) -> str:
+        backend = getattr(self.tokenizer, "backend_tokenizer", None)
+        if backend is None:
+            content: Any = sorted(self.tokenizer.get_vocab().items())
+        else:
+            content = json.loads(backend.to_str())
+            content.pop("truncation", None)
+            content.pop("padding", None)
+        return _digest(json.dumps([content, sorted(stop_ids)], sort_keys=True, ensure_ascii=False))
+
+    def _apply(self, chat: list[dict[str, str]]) -> str:
+        return self.tokenizer.apply_chat_template(
+            chat,
+            chat_template=self._template,
+            tokenize=False,
+            add_generation_prompt=True,
+            **_TEMPLATE_OPTIONS,
+        )
+
+    def _harmless(self, content: str) -> str:
+        """What users wrote is data: a control token spelled in it must not become one."""
+        for control in self._controls:
+            if control in content:
+                content = content.replace(control, f"{control[0]} {control[1:]}")
+        return content
+
+
+def _template_of(tokenizer: Any) -> str:
+    template = getattr(tokenizer, "chat_template", None)
+    if isinstance(template, dict):
+        template = template.get("default")
+    if template is not None and not isinstance(template, str):
+        raise InvalidConfig("the tokenizer's chat template is not text", fix="save one template under `chat_template`")
+    return template or PLAIN_TEMPLATE
+
+
+def _without_system(chat: list[dict[str, str]]) -> list[dict[str, str]]:
+    system = "\n\n".join(message["content"] for message in chat if message["role"] == "system")
+    rest = [message for message in chat if message["role"] != "system"]
+    if system and rest:
+        rest[0] = {"role": rest[0]["role"], "content": f"{system}\n\n{rest[0]['content']}"}
+    return rest
+
+
+def _digest(content: str) -> str:
+    return hashlib.sha256(content.encode("utf-8", errors="surrogatepass")).hexdigest()
