@@ -1,1 +1,108 @@
+"""How text is generated. `make_backbone` turns what users write as `model=` into a `Backbone`; each kind is imported
+when it is asked for."""
 
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from memkit.backbones.base import Backbone
+from memkit.errors import InvalidConfig, MissingExtra
+from memkit.roles.base import RoleName
+
+__all__ = ["make_backbone", "tiny_path"]
+
+_ROLES = (*get_args(RoleName), "default")
+_SPECS = 'None (rules), "openai:NAME", "hf:PATH_OR_ID", "tiny", a function of messages, a Backbone, or roles → these'
+
+
+def make_backbone(spec: Any, *, base_url: str | None = None, api_key: Any = None, **options: Any) -> Backbone:
+    """`base_url` and `api_key` go with "openai:NAME"; `options` to the constructor of the kind that is asked for.
+    In a mapping of roles, roles without an entry use "default", or the rules."""
+    if isinstance(spec, Mapping):
+        return _routed(cast(Mapping[str, Any], spec), base_url=base_url, api_key=api_key, options=options)
+    if isinstance(spec, str) and spec.startswith("openai:"):
+        from memkit.backbones.openai import OpenAIBackbone
+
+        name = spec.removeprefix("openai:")
+        return _built(OpenAIBackbone, name, options | {"base_url": base_url, "api_key": api_key}, spec)
+    if base_url is not None or api_key is not None:
+        raise InvalidConfig(
+            "base_url= and api_key= need a hosted model",
+            why=f"the model is {_kind(spec)}",
+            fix='pass model="openai:NAME"',
+        )
+    if isinstance(spec, str) and (spec == "tiny" or spec.startswith("hf:")):
+        from memkit.backbones.hf import HFBackbone
+
+        path = str(tiny_path()) if spec == "tiny" else spec.removeprefix("hf:")
+        return _built(HFBackbone.from_spec, path, options, spec)
+    if spec is None:
+        from memkit.backbones.rules import RuleBackbone
+
+        return _built(RuleBackbone, None, options, "the rules")
+    if isinstance(spec, Backbone):
+        if options:
+            raise InvalidConfig(f"{next(iter(options))}= has no effect on a backbone that exists", fix="set it there")
+        return spec
+    if callable(spec):
+        from memkit.backbones.callable import CallableBackbone
+
+        return _built(CallableBackbone, spec, options, "a function")
+    raise InvalidConfig(
+        f"model {_kind(spec)} is unknown", why=f"a model is {_SPECS}", fix="pass one of these as model="
+    )
+
+
+def tiny_path() -> Path:
+    """The small checkpoint that ships with the trainer: a folder of package data, found without importing it."""
+    found = importlib.util.find_spec("memkit_train")
+    for root in (found.submodule_search_locations or ()) if found else ():
+        path = Path(root) / "tiny"
+        if (path / "config.json").is_file():
+            return path
+    raise MissingExtra(
+        "the tiny model is not installed",
+        why="this installation has no memkit_train/tiny checkpoint",
+        fix="install the release wheel, or pass model='hf:PATH' for a checkpoint of your own",
+    )
+
+
+def _routed(spec: Mapping[str, Any], *, base_url: str | None, api_key: Any, options: Mapping[str, Any]) -> Backbone:
+    from memkit.backbones.routed import RoutedBackbone
+
+    unknown = [role for role in spec if role not in _ROLES]
+    if unknown:
+        raise InvalidConfig(f"role {unknown[0]!r} is unknown", why=f"roles are {', '.join(_ROLES)}", fix="correct it")
+    made: dict[Any, Backbone] = {}
+
+    def made_once(one: Any) -> Backbone:
+        # two roles on one checkpoint share its weights
+        key = one if isinstance(one, str) else id(one)
+        if key not in made:
+            hosted = isinstance(one, str) and one.startswith("openai:")
+            access = {"base_url": base_url, "api_key": api_key} if hosted else {}
+            own = isinstance(one, Backbone) or one is None
+            made[key] = make_backbone(one, **access, **({} if own else options))
+        return made[key]
+
+    default = made_once(spec.get("default"))
+    return RoutedBackbone({role: made_once(one) for role, one in spec.items() if role != "default"}, default)
+
+
+def _built(make: Any, first: Any, options: Mapping[str, Any], spec: str) -> Any:
+    try:
+        return make(first, **options) if first is not None else make(**options)
+    except TypeError as error:
+        if "unexpected keyword argument" not in str(error):
+            raise
+        name = str(error).rsplit("argument", 1)[-1].strip().strip("'")
+        raise InvalidConfig(
+            f"{name}= is no option of {spec}", why="nothing there reads it", fix="drop it, or correct its spelling"
+        ) from None
+
+
+def _kind(spec: Any) -> str:
+    return repr(spec) if isinstance(spec, str) and len(spec) < 100 else type(spec).__name__

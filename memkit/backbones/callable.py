@@ -1,0 +1,149 @@
+"""A plain function as backbone: `def reply(messages: list[dict]) -> str`, or its `async` twin."""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from memkit.backbones.base import GenReply, GenRequest
+from memkit.errors import BadReply, InvalidConfig, ModelError, ModelTimeout, ModelUnavailable, ReplyTooLarge
+from memkit.net.loop import LoopThread
+
+Call = Callable[[list[dict[str, str]]], "str | Awaitable[str]"]
+
+MAX_REPLY_CHARS = 1_000_000
+_MISSING: Mapping[str, str] = {
+    name: "a plain function returns text only" for name in ("prompt_ids", "token_ids", "logprobs", "sampled_logprobs")
+}
+
+
+class CallableBackbone:
+    """Called from several threads at once, at most `max_parallel`. A call that outlives its deadline is left behind
+    on its thread and keeps its place among the parallel ones until it ends, so such threads cannot pile up."""
+
+    def __init__(self, call: Call, *, style: str = "json", max_parallel: int = 8, name: str | None = None) -> None:
+        if style not in ("json", "compact"):
+            raise InvalidConfig(f"style {style!r} is unknown", fix="pass style='json' or style='compact'")
+        self._call, self._style, self._max_parallel = call, style, max_parallel
+        self._name = name or getattr(call, "__qualname__", type(call).__qualname__)
+        self._slots = threading.BoundedSemaphore(max_parallel)
+        self._loop = LoopThread("memkit-callable")
+
+    @property
+    def identity(self) -> str:
+        return f"callable:{self._name}"
+
+    @property
+    def style(self) -> str:
+        return self._style
+
+    @property
+    def max_parallel(self) -> int:
+        return self._max_parallel
+
+    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+        if len(requests) == 1:
+            return [self._one(requests[0])]
+        waiting = iter(list(enumerate(requests)))
+        outcomes: list[GenReply | ModelError | None] = [None] * len(requests)
+        lock = threading.Lock()
+
+        def worker() -> None:
+            while True:
+                with lock:
+                    item = next(waiting, None)
+                if item is None:
+                    return
+                index, request = item
+                try:
+                    outcomes[index] = self._one(request)
+                except ModelError as error:
+                    outcomes[index] = error
+
+        threads = [_start(worker) for _ in range(min(len(requests), self._max_parallel))]
+        for thread in threads:
+            thread.join()
+        for outcome in outcomes:
+            if isinstance(outcome, ModelError):
+                raise outcome
+        return [outcome for outcome in outcomes if isinstance(outcome, GenReply)]
+
+    def close(self) -> None:
+        self._loop.close()
+
+    def _one(self, request: GenRequest) -> GenReply:
+        started = time.monotonic()
+        ends = started + request.deadline_s
+        if request.adapter is not None:
+            raise ModelUnavailable(
+                "a plain function has no adapters", why="it was asked for one", fix="use an in-process or vLLM backbone"
+            )
+        if not self._slots.acquire(timeout=request.deadline_s):
+            raise self._late(request)
+        result: Future[str] = Future()
+
+        def call() -> None:
+            try:
+                result.set_result(self._checked(request, ends))
+            except BaseException as error:
+                result.set_exception(error)
+            finally:
+                self._slots.release()
+
+        _start(call)
+        try:
+            text = result.result(timeout=max(0.0, ends - time.monotonic()))
+        except ModelError:
+            raise
+        except TimeoutError:
+            raise self._late(request) from None
+        except Exception as error:
+            raise ModelUnavailable(
+                f"the function {self._name} raised {type(error).__name__}",
+                fix="see the cause in the traceback",
+                calls=1,
+            ) from error
+        return GenReply(text, model=self.identity, latency_ms=(time.monotonic() - started) * 1000, missing=_MISSING)
+
+    def _checked(self, request: GenRequest, ends: float) -> str:
+        messages = [{"role": message.role, "content": message.content} for message in request.prompt.messages]
+        value: Any = self._call(messages)
+        if inspect.isawaitable(value):
+            value = self._awaited(value, ends)
+        if not isinstance(value, str):
+            raise BadReply(
+                f"the function {self._name} returned {type(value).__name__}", why="a reply is text", fix="return a str"
+            )
+        if len(value) > MAX_REPLY_CHARS:
+            raise ReplyTooLarge(f"the function {self._name} returned {len(value)} characters", fix="bound its output")
+        return value
+
+    def _awaited(self, value: Awaitable[str], ends: float) -> str:
+        async def bounded() -> str:
+            import asyncio
+
+            async with asyncio.timeout(max(0.0, ends - time.monotonic())):
+                return await value
+
+        return self._loop.run(bounded())
+
+    def _late(self, request: GenRequest) -> ModelTimeout:
+        return ModelTimeout(
+            f"the function {self._name} gave no reply within {request.deadline_s:g} s",
+            fix="raise the deadline, or see why it is slow",
+            calls=1,
+        )
+
+
+def _start(work: Callable[[], None]) -> threading.Thread:
+    """A daemon, so that a function that never returns does not keep the program from ending. Context variables are
+    handed on: tracing tools live in them."""
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=lambda: context.run(work), name="memkit-callable", daemon=True)
+    thread.start()
+    return thread
