@@ -8,7 +8,7 @@ from datetime import datetime
 
 from memkit.backbones.base import Backbone, GenRequest, Sampling
 from memkit.errors import BadReply
-from memkit.pipeline.decide import Attempt, ModelCall, Routing, Settings
+from memkit.pipeline.decide import Attempt, ModelCall, Routing, Settings, was_cut
 from memkit.retrieval import Scored
 from memkit.roles import AnswerDraft, Answerer, Shown, reask_messages
 
@@ -36,7 +36,7 @@ def answer_steps(
         (reply,) = backbone.generate([replace(request, max_calls=budget - used)])
         used += max(1, reply.usage.calls)
         try:
-            parsed = role.parse(reply.text, request.prompt)
+            parsed = role.parse(reply.text, request.prompt, cut=was_cut(reply))
         except BadReply as error:
             call.attempts.append(Attempt(request.prompt, reply, error))
             if used >= budget:

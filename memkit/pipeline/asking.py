@@ -163,7 +163,7 @@ class Asking:
         }
         feedback_id = "f_" + digest([user_id, trace_id, payload])[:24]
         self._journal.add_feedback(
-            FeedbackRecord(feedback_id, trace_id, payload, source="user", created_at=self._clock.now()), user_id
+            FeedbackRecord(feedback_id, trace_id, payload, source="user", created_at=self._clock.now())
         )
         return feedback_id
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 
 _WORD = re.compile(r"[^\W_]+", re.UNICODE)
-_STOP = frozenset(
-    """a an and are as at be been but by did do does for from had has have he her his i in is it its me my no not of on
-    or she so that the their them they this to was we were what when where which who will with you your user""".split()
-)
+_STOP_WORDS = """a an and are as at be been but by did do does for from had has have he her his i in is it
+    its me my no not of on or she so that the their them they this to was we were what when
+    where which who will with you your user"""
+_STOP = frozenset(_STOP_WORDS.split())
 _SHARE = 0.34
 """Share of a memory's rarer words that the answer must repeat."""
 

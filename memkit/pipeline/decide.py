@@ -128,7 +128,12 @@ def _split(
     extractor = Extractor(settings.instructions, settings.style("extractor"))
     prompt = extractor.render(task.turns, task.context_turns)
     extraction = _call(task, settings, prompt, (), calls)
-    facts, _ = yield from _ask(extraction, lambda reply, prompt: _unpack(extractor.parse(reply, prompt)), settings)
+
+    def read(reply: GenReply, prompt: Prompt) -> tuple[list[Fact], Any]:
+        parsed = extractor.parse(reply.text, prompt, cut=was_cut(reply))
+        return parsed.value, parsed
+
+    facts, _ = yield from _ask(extraction, read, settings)
     manager = Manager(settings.instructions, settings.style("manager"))
     live, drafts = task.live, list[OpDraft]()
     for fact in facts:
@@ -159,15 +164,15 @@ def _fused(
 
 
 def _ask_for_ops(
-    task: Task, settings: Settings, call: ModelCall, parse: Callable[[str, Prompt], Any], live: LiveBank
+    task: Task, settings: Settings, call: ModelCall, parse: Callable[..., Any], live: LiveBank
 ) -> Generator[list[GenRequest], list[GenReply | ModelError], list[Op]]:
     """Ask for operations, check them as a whole against what was shown and what the bank holds, and say what they
     will do, so that the next fact is judged against it. A batch that breaks a rule is asked again."""
     shown = {one.record.id: one.record for one in call.candidates}
     context = Context(task.bank, call.decision_id, live.seq + 1, task.now, max(turn.at for turn in task.turns))
 
-    def checked(reply: str, prompt: Prompt) -> tuple[list[Op], Any]:
-        parsed = parse(reply, prompt)
+    def checked(reply: GenReply, prompt: Prompt) -> tuple[list[Op], Any]:
+        parsed = parse(reply.text, prompt, cut=was_cut(reply))
         check_batch(parsed.value, shown, len(live), settings.guard)
         drafts = tuple(replace(draft, decision_id=call.decision_id) for draft in parsed.value)
         ops = resolve(live.state, drafts, context)
@@ -188,7 +193,7 @@ def _call(task: Task, settings: Settings, prompt: Prompt, shown: Sequence[Shown]
 
 
 def _ask(
-    call: ModelCall, read: Callable[[str, Prompt], tuple[Any, Any]], settings: Settings
+    call: ModelCall, read: Callable[[GenReply, Prompt], tuple[Any, Any]], settings: Settings
 ) -> Generator[list[GenRequest], list[GenReply | ModelError], tuple[Any, Any]]:
     """Ask, and on a reply that cannot be used quote the error and ask again, at most `reasks` times.
     A transport failure is not asked again: the backbone has already retried. `read` returns (value, parsed)."""
@@ -202,7 +207,7 @@ def _ask(
             raise reply
         used += max(1, reply.usage.calls)
         try:
-            value, parsed = read(reply.text, request.prompt)
+            value, parsed = read(reply, request.prompt)
         except (BadReply, OpRejected, Conflict, NotFound) as error:
             call.attempts.append(Attempt(request.prompt, reply, error))
             if used >= budget:
@@ -216,8 +221,9 @@ def _ask(
         return value, parsed
 
 
-def _unpack(parsed: Any) -> tuple[Any, Any]:
-    return parsed.value, parsed
+def was_cut(reply: GenReply) -> bool:
+    """Whether the reply ended because it reached its length limit."""
+    return reply.finish == "length"
 
 
 def _shown(scored: Sequence[Scored]) -> tuple[Shown, ...]:

@@ -26,8 +26,12 @@ if TYPE_CHECKING:
     from memkit.journal import Journal
     from memkit.store import Projection
 
+_Version = tuple[int, tuple[tuple[Bank, int], ...]]
+
 _CHEAP_RELOAD = 500
 """Rows up to which a cheap embedder beats importing LanceDB."""
+_UNIONS = 256
+"""Users with several agents whose banks are kept joined."""
 _BYTES_PER_ROW = 4_096
 """Rough size of a warm row beside its vector: record, tokens, postings."""
 
@@ -36,6 +40,8 @@ _BYTES_PER_ROW = 4_096
 class _Slot:
     lock: threading.Lock = field(default_factory=threading.Lock)
     live: LiveBank | None = None
+    epoch: int = 0
+    """Erasures the store had seen when it was loaded: an erased bank may come back under its old name."""
 
 
 class BankReader:
@@ -44,12 +50,12 @@ class BankReader:
     ) -> None:
         self._journal, self._projection, self._embedder, self._config = journal, projection, embedder, config
         self._slots: OrderedDict[Bank, _Slot] = OrderedDict()
-        self._unions: dict[str, tuple[tuple[tuple[Bank, int], ...], LiveBank]] = {}
+        self._unions: OrderedDict[str, tuple[_Version, LiveBank]] = OrderedDict()
         self._lock = threading.Lock()
 
     def bank(self, bank: Bank) -> LiveBank:
         """The bank at its newest sequence number."""
-        return self._at(bank, self._journal.bank_seq(bank))
+        return self._at(bank, *self._journal.bank_version(bank))
 
     def scope(self, user_id: str, agent_id: str | None) -> LiveBank:
         """What a read covers: one bank, or all banks of the user where no agent is named."""
@@ -57,14 +63,19 @@ class BankReader:
             return self.bank(Bank(user_id, agent_id))
         banks = tuple(self._journal.user_banks(user_id))
         if len(banks) == 1:
-            return self._at(*banks[0])
+            return self.bank(banks[0][0])
         if not banks:
             return LiveBank.empty(self._embedder)
-        cached = self._unions.get(user_id)
-        if cached and cached[0] == banks:
+        epoch = self._journal.erase_epoch()
+        with self._lock:
+            cached = self._unions.get(user_id)
+        if cached and cached[0] == (epoch, banks):
             return cached[1]
-        union = self._union([self._at(bank, seq) for bank, seq in banks])
-        self._unions[user_id] = (banks, union)
+        union = self._union([self._at(bank, seq, epoch) for bank, seq in banks])
+        with self._lock:
+            self._unions[user_id] = ((epoch, banks), union)
+            if len(self._unions) > _UNIONS:
+                self._unions.popitem(last=False)
         return union
 
     def as_of(self, user_id: str, agent_id: str | None, when: int | datetime) -> LiveBank:
@@ -86,12 +97,13 @@ class BankReader:
                 del self._slots[bank]
             self._unions.pop(user_id, None)
 
-    def _at(self, bank: Bank, seq: int) -> LiveBank:
+    def _at(self, bank: Bank, seq: int, epoch: int) -> LiveBank:
         slot = self._slot(bank)
         with slot.lock:
             live = slot.live
-            if live is None or live.seq > seq:  # a smaller number: the bank was erased and begun anew
+            if live is None or slot.epoch != epoch:
                 live = self._load(bank, seq)
+                slot.epoch = epoch
             elif live.seq < seq:
                 live = live.after(self._journal.ops(bank=bank, after=live.seq, upto=seq), self._embedder)
             slot.live = live

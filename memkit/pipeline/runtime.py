@@ -20,6 +20,7 @@ from memkit.embedders.base import Embedder
 from memkit.errors import EmbedderMismatch, InvalidConfig, StoreClosed
 from memkit.journal import Journal
 from memkit.models import Bank
+from memkit.pipeline import upkeep
 from memkit.pipeline.asking import Asking
 from memkit.pipeline.decide import Decided, Routing, Settings
 from memkit.pipeline.projector import Projector
@@ -80,6 +81,8 @@ class Runtime:
         self.traces = TraceBuffer(self.journal)
         self._explore = explore
         _OPEN.add(self)
+        for user_id in self.journal.unfinished_erasures():
+            upkeep.erase(self, user_id)
         if self.journal.pending_count():
             self.workers.wake()  # turns that an earlier process accepted and did not live to decide
 

@@ -41,7 +41,7 @@ class TraceBuffer:
                 self._timer.cancel()
                 self._timer = None
             if waiting:
-                self._journal.write_traces(waiting)
+                self._journal.write_trace(*waiting)
 
     def get(self, user_id: str, trace_id: str) -> Trace:
         self.flush()

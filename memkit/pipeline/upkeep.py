@@ -72,22 +72,25 @@ def retry(runtime: Runtime, trace_ids: Iterable[str] | None, user_id: str | None
 def set_trainable(runtime: Runtime, bank: Bank, agent_id: str | None, value: bool) -> None:
     if not isinstance(value, bool):
         raise InvalidInput("trainable() takes True or False", fix="memory.trainable(False, user_id=...)")
-    runtime.journal.set_trainable(bank.user_id, None if agent_id is None else bank.agent_id, value)
+    runtime.journal.set_trainable(bank.user_id if agent_id is None else bank, value)
 
 
 def erase(runtime: Runtime, user_id: str) -> EraseReceipt:
-    """Journal first (from then on nothing can bring the user back), then LanceDB, caches, adapters. Each step can be
-    repeated: an erase that was interrupted is finished by calling it again."""
+    """The intent first, then LanceDB (with no projector at work), then the journal, caches, adapters. Each step can be
+    repeated: an erase that was interrupted is finished by the next process that opens the store."""
+    journal = runtime.journal
     runtime.traces.flush()
-    receipt = runtime.journal.erase(user_id)
+    journal.begin_erase(user_id)
+    counts: dict[str, int] = {}
+    with journal.applier_lock():
+        if (runtime.path / "lance").is_dir():
+            counts["rows_in_lancedb"] = runtime.projection.erase(user_id).rows
+        receipt = journal.erase(user_id)
+    counts |= receipt.counts
     runtime.reader.forget(user_id)
-    counts = dict(receipt.counts)
     forget = getattr(runtime.embedder, "forget", None)
     if callable(forget):
         forget()
-    if (runtime.path / "lance").is_dir():
-        with runtime.journal.applier_lock():
-            counts |= {f"lance_{name}": value for name, value in runtime.projection.erase(user_id).items()}
     tainted: tuple[str, ...] = ()
     if (runtime.path / "adapters").is_dir():
         tainted = tuple(runtime.adapters.taint(receipt.subject))
@@ -96,8 +99,13 @@ def erase(runtime: Runtime, user_id: str) -> EraseReceipt:
 
 def stats(runtime: Runtime) -> dict[str, Any]:
     journal = runtime.journal
-    counts = journal.counts()
-    return counts | {
+    users = journal.users()
+    return {
+        "users": len(users),
+        "memories": sum(info.memories for info in users),
+        "turns": sum(info.turns for info in users),
+        "pending": journal.pending_count(),
+        "parked": len(journal.parked()),
         "path": str(runtime.path),
         "store_id": journal.store_id,
         "embedder": runtime.embedder.identity,
@@ -108,7 +116,10 @@ def stats(runtime: Runtime) -> dict[str, Any]:
 
 
 def doctor(runtime: Runtime, *, repair: bool, reembed: bool) -> list[Problem]:
-    found = [Problem(p.code, p.what, p.fix, details=p.details) for p in runtime.journal.check()]
+    found = [
+        Problem(f"journal_{p.kind}", f"{p.where}: {p.detail}", "restore the journal from a backup")
+        for p in runtime.journal.check()
+    ]
     if reembed:
         _rebuild(runtime)
         return [*found, Problem("reembedded", "every memory was embedded anew", "", repaired=True)]
@@ -116,7 +127,8 @@ def doctor(runtime: Runtime, *, repair: bool, reembed: bool) -> list[Problem]:
     if (runtime.path / "lance").is_dir():
         try:
             runtime.projector.project()
-            damaged = [Problem(p.code, p.what, p.fix, details=p.details) for p in runtime.projection.check()]
+            fix = f"memkit doctor {runtime.path} --repair"
+            damaged = [Problem(f"lancedb_{p.what}", p.detail, fix) for p in runtime.projection.check()]
             damaged += _compare(runtime)
         except EmbedderMismatch:
             raise

@@ -141,18 +141,19 @@ class TurnWriter:
     def _park(self, claim: Claim, decided: Decided, error: MemkitError) -> None:
         intake = claim.intake
         source_turns = [turn.turn_id for turn in intake.turns]
-        for call in decided.calls:
-            record = decision_record(
+        records = [
+            decision_record(
                 call, bank=intake.bank, intake_id=intake.intake_id, source_turns=source_turns,
                 created_at=self._clock.now(),
-            )  # fmt: skip
+            )
+            for call in decided.calls
+        ]  # fmt: skip
+        for record in records:
             record.payload["apply"] = {"ok": False, "error": described(error)}
-            self._journal.record(record)
+        self._journal.record(*records)
         self._journal.park(claim, reason=park_reason(error), detail=str(error))
 
     def _context_turns(self, intake: Intake) -> Sequence[object]:
-        if not self._config.context_turns:
-            return ()
         return self._journal.turns(
             bank=intake.bank, session_id=intake.session_id, before=intake.intake_id, limit=self._config.context_turns
         )
