@@ -155,6 +155,11 @@ class HFBackbone:
                 )
         return [found[index] for index in range(len(requests))]
 
+    @property
+    def near_ties(self) -> int:
+        """How many tokens were decided afresh, on their row alone, because rounding could have turned them."""
+        return self._worker.recomputed
+
     # adapters
 
     def load_adapter(self, name: str, path: str | Path, *, merged: bool = False) -> None:
