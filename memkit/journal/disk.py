@@ -22,7 +22,6 @@ _NETWORK = frozenset(
         "fuse.cifs", "fuse.smbnetfs", "fuse.blobfuse2", "fuse.geesefs",
     )
 )  # fmt: skip
-_HALF_MADE = (JOURNAL, LOCKS, f"{MARKER}.")
 
 
 def survey(path: Path) -> JSON | None:
@@ -42,7 +41,7 @@ def survey(path: Path) -> JSON | None:
         marker = path / MARKER
         if marker.exists():
             return _read_marker(marker)
-        strangers = [name for name in os.listdir(path) if not name.startswith(_HALF_MADE)]
+        strangers = _strangers(path)
     except OSError as error:
         raise from_os_error(error, path) from error
     if strangers:
@@ -52,6 +51,15 @@ def survey(path: Path) -> JSON | None:
             fix="name an empty or a new folder",
         )
     return None
+
+
+def _strangers(path: Path) -> list[str]:
+    """Entries that a killed creation cannot have left: it makes `locks` first, the journal next, the marker last."""
+    if not (path / LOCKS).is_dir():
+        return os.listdir(path)
+    own = {LOCKS, JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm", f"{JOURNAL}-journal"}
+    found = [name for name in os.listdir(path) if name not in own and not name.startswith(f"{MARKER}.")]
+    return found + [name for name in os.listdir(path / LOCKS) if not name.endswith((".lock", ".worker"))]
 
 
 def _read_marker(marker: Path) -> JSON:

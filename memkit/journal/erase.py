@@ -28,8 +28,9 @@ _STEPS = (
     ("heads", f"DELETE FROM heads WHERE bank IN {_OWN_BANKS}"),
     ("ops", f"DELETE FROM ops WHERE bank IN {_OWN_BANKS}"),
     ("idempotency_keys", f"DELETE FROM idempotency WHERE bank IN {_OWN_BANKS}"),
-    ("turns", f"DELETE FROM turns WHERE intake IN (SELECT n FROM intakes WHERE bank IN {_OWN_BANKS})"),
-    ("intakes", f"DELETE FROM intakes WHERE bank IN {_OWN_BANKS}"),
+    # Every intake has a turn, and turns are indexed by bank: intakes go first.
+    ("intakes", f"DELETE FROM intakes WHERE n IN (SELECT intake FROM turns WHERE bank IN {_OWN_BANKS})"),
+    ("turns", f"DELETE FROM turns WHERE bank IN {_OWN_BANKS}"),
     ("banks", "DELETE FROM banks WHERE user_id = ?"),
     ("optouts", "DELETE FROM optouts WHERE user_id = ?"),
 )

@@ -185,6 +185,11 @@ def read_states(tx: Tx, where: str, params: Sequence[Any]) -> list[IntakeState]:
     return states
 
 
+def next_numbers(tx: Tx, where: str, params: Sequence[Any], after: int, limit: int) -> list[int]:
+    sql = f"SELECT i.n FROM intakes i JOIN banks b ON b.id = i.bank WHERE {where} AND i.n > ? ORDER BY i.n LIMIT ?"
+    return [row[0] for row in tx.all(sql, [*params, after, limit])]
+
+
 def read_state(tx: Tx, intake_id: str) -> IntakeState | None:
     found = read_states(tx, "i.intake_id = ?", [intake_id])
     return found[0] if found else None

@@ -7,18 +7,17 @@ import os
 import secrets
 import threading
 import weakref
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from pathlib import Path
 
 from memkit import ops as operations
-from memkit.errors import Conflict, NotAStore, NotFound, StoreDamaged, StoreReadOnly
-from memkit.journal import check as checking
-from memkit.journal import disk, erase, intakes, oplog, trail
+from memkit.errors import Conflict, InvalidInput, MemkitError, NotAStore, NotFound, StoreDamaged, StoreReadOnly
+from memkit.journal import disk, erase, intakes, oplog, portable, trail
 from memkit.journal.engine import Engine, Locks, Tx
 from memkit.journal.locks import StoreLocks
+from memkit.journal.reader import JournalReader
 from memkit.journal.records import (
     Accepted,
     Claim,
@@ -27,22 +26,19 @@ from memkit.journal.records import (
     FeedbackRecord,
     Intake,
     IntakeState,
-    Problem,
     Trace,
-    UserInfo,
 )  # fmt: skip
 from memkit.journal.sqlite import SqliteEngine
-from memkit.models import JSON, Bank, MemoryRecord, Op, OpDraft, Turn
+from memkit.models import JSON, Bank, Op, OpDraft
 from memkit.seams import Clock, Ids
 
-_PAGE = 500
 
-
-class Journal:
+class Journal(JournalReader):
     def __init__(self, engine: Engine, locks: Locks, *, clock: Clock, ids: Ids, store_id: str, read_only: bool) -> None:
+        super().__init__(engine)
         self.store_id, self.read_only = store_id, read_only
-        self._engine, self._locks, self._clock, self._ids = engine, locks, clock, ids
-        self._changed = threading.Condition()
+        self._locks, self._clock, self._ids = locks, clock, ids
+        self._changed, self._changes = threading.Condition(), 0
         self._worker_id: str | None = None
         self._registering = threading.Lock()
         self._closed = False
@@ -100,7 +96,8 @@ class Journal:
         self._closed = True
         try:
             if self._worker_id is not None:
-                with self._engine.write(durable=False) as tx:
+                # On a full disk this fails, and does not matter: claims of a retired worker are free for all.
+                with suppress(MemkitError), self._engine.write(durable=False) as tx:
                     intakes.release_all(tx, self._worker_id)
                 self._locks.retire(self._worker_id)
         finally:
@@ -115,6 +112,8 @@ class Journal:
     def accept(self, intake: Intake, *, drafts: Sequence[OpDraft] | None = None, claim: bool = False) -> Accepted:
         """Make the intake durable, in one commit. With `drafts` it is applied at once; with `claim` it is claimed for
         this worker, unless an earlier intake of the bank is still to be decided."""
+        if not intake.turns:
+            raise InvalidInput("an intake without turns", why="there is nothing to remember", fix="pass a message")
         worker_id = self.worker_id if claim and drafts is None else None
         with self._engine.write() as tx:
             bank = oplog.make_bank(tx, intake.bank)
@@ -186,33 +185,25 @@ class Journal:
         self._signal()
         return count
 
-    def intake(self, intake_id: str) -> IntakeState | None:
-        with self._engine.read() as tx:
-            return intakes.read_state(tx, intake_id)
-
-    def pending_count(self, bank: Bank | None = None) -> int:
-        with self._engine.read() as tx:
-            return intakes.pending_count(tx, bank)
-
-    def parked(self, user_id: str | None = None) -> list[IntakeState]:
-        where, params = oplog.scope("b", None, user_id)
-        with self._engine.read() as tx:
-            return intakes.read_states(tx, f"i.status = 2 AND {where}", params)
-
-    def wait_change(self, timeout: float) -> None:
-        """Until something was accepted, finished, parked or released in this process, or `timeout` seconds passed."""
+    def wait_change(self, timeout: float, seen: int | None = None) -> int:
+        """Until something was accepted, finished, parked or released in this process, or `timeout` seconds passed. The
+        result is a count of changes: hand it back as `seen`, and no change between two calls is missed."""
         with self._changed:
-            self._changed.wait(timeout)
+            before = self._changes if seen is None else seen
+            self._changed.wait_for(lambda: self._changes != before, timeout)
+            return self._changes
 
     def _signal(self) -> None:
         with self._changed:
+            self._changes += 1
             self._changed.notify_all()
 
     # -- decisions and ops -----------------------------------------------------------------------------------------
 
-    def record(self, decision: DecisionRecord) -> None:
+    def record(self, *decisions: DecisionRecord) -> None:
         with self._engine.write() as tx:
-            trail.write_decision(tx, decision)
+            for decision in decisions:
+                trail.write_decision(tx, decision)
 
     def set_outcome(self, decision_id: str, outcome: JSON) -> None:
         with self._engine.write() as tx:
@@ -255,135 +246,21 @@ class Journal:
         )  # fmt: skip
         return operations.resolve(oplog.SqlBankView(tx, bank_id), drafts, context, undoes)
 
-    # -- reading ---------------------------------------------------------------------------------------------------
-
-    def bank_seq(self, bank: Bank) -> int:
-        return self.bank_version(bank)[0]
-
-    def bank_version(self, bank: Bank) -> tuple[int, int]:
-        """(newest op of the bank, erasures so far). A cache is current while both are what they were: an erased bank
-        may come back under the same name, and then its earlier rows are gone."""
-        with self._engine.read() as tx:
-            row = tx.one("SELECT last_seq FROM banks WHERE user_id = ? AND agent_id = ?", (bank.user_id, bank.agent_id))
-            return (row[0] if row else 0), erase.epoch(tx)
-
-    def erase_epoch(self) -> int:
-        with self._engine.read() as tx:
-            return erase.epoch(tx)
-
-    def user_banks(self, user_id: str) -> list[tuple[Bank, int]]:
-        with self._engine.read() as tx:
-            rows = tx.all(
-                "SELECT agent_id, last_seq FROM banks WHERE user_id = ? AND last_seq > 0 ORDER BY agent_id", (user_id,)
-            )
-        return [(Bank(user_id, row[0]), row[1]) for row in rows]
-
-    def last_seq(self) -> int:
-        with self._engine.read() as tx:
-            return oplog.last_seq(tx)
-
-    def ops(
-        self, *, bank: Bank | None = None, user_id: str | None = None, after: int = 0, upto: int | None = None,
-        limit: int | None = None, memory_id: str | None = None, intake_id: str | None = None, op_id: str | None = None,
-        newest_first: bool = False,
-    ) -> list[Op]:  # fmt: skip
-        with self._engine.read() as tx:
-            return oplog.read_ops(
-                tx, bank=bank, user_id=user_id, after=after, upto=upto, limit=limit, memory_id=memory_id,
-                intake_id=intake_id, op_id=op_id, newest_first=newest_first,
-            )  # fmt: skip
-
-    def iter_ops(
-        self, *, bank: Bank | None = None, user_id: str | None = None, after: int = 0, upto: int | None = None
-    ) -> Iterator[Op]:
-        """In sequence order, a page at a time: no transaction stays open between two ops."""
-        while page := self.ops(bank=bank, user_id=user_id, after=after, upto=upto, limit=_PAGE):
-            yield from page
-            after = page[-1].seq
-
-    def live(
-        self, *, bank: Bank | None = None, user_id: str | None = None, kinds: Collection[str] | None = None,
-        after_seq: int = 0, limit: int | None = None,
-    ) -> list[tuple[Bank, MemoryRecord]]:  # fmt: skip
-        with self._engine.read() as tx:
-            return oplog.read_live(tx, bank=bank, user_id=user_id, kinds=kinds, after_seq=after_seq, limit=limit)
-
-    def count_live(
-        self, *, bank: Bank | None = None, user_id: str | None = None, kinds: Collection[str] | None = None
-    ) -> int:
-        with self._engine.read() as tx:
-            return oplog.count_live(tx, bank=bank, user_id=user_id, kinds=kinds)
-
-    def get(self, user_id: str, memory_id: str) -> tuple[Bank, MemoryRecord] | None:
-        with self._engine.read() as tx:
-            return oplog.read_one(tx, user_id, memory_id)
-
-    def turns(
-        self, *, turn_ids: Sequence[str] | None = None, intake_id: str | None = None, bank: Bank | None = None,
-        session_id: str | None = None, before: str | None = None, limit: int | None = None,
-    ) -> list[Turn]:  # fmt: skip
-        """In order of arrival. `before` is an intake id or a turn id; `limit` keeps the newest."""
-        with self._engine.read() as tx:
-            return intakes.read_turns(
-                tx, turn_ids=turn_ids, intake_id=intake_id, bank=bank, session_id=session_id, before=before, limit=limit
-            )
-
-    def decisions(
-        self, *, bank: Bank | None = None, user_id: str | None = None, intake_id: str | None = None,
-        decision_id: str | None = None, after: str | None = None, limit: int | None = None,
-    ) -> list[DecisionRecord]:  # fmt: skip
-        """In the order they were recorded; `after` is the decision id to go on from."""
-        with self._engine.read() as tx:
-            return trail.read_decisions(
-                tx, bank=bank, user_id=user_id, intake_id=intake_id, decision_id=decision_id, after=after, limit=limit
-            )
-
-    def blob(self, key: str) -> str:
-        with self._engine.read() as tx:
-            return trail.read_blob(tx, key)
-
     # -- traces and feedback ---------------------------------------------------------------------------------------
 
-    def write_trace(self, trace: Trace) -> None:
-        """Survives a killed process; a power cut may cost the newest ones."""
+    def write_trace(self, *traces: Trace) -> None:
+        """A trace that is there already is replaced: the app's answer came later. Survives a killed process; a power
+        cut may cost the newest ones."""
         with self._engine.write(durable=False) as tx:
-            trail.write_trace(tx, trace)
-
-    def trace(self, user_id: str, trace_id: str) -> Trace | None:
-        with self._engine.read() as tx:
-            found = trail.read_traces(tx, user_id=user_id, trace_id=trace_id, after=None, kinds=None, limit=1)
-        return found[0] if found else None
-
-    def iter_traces(
-        self, *, user_id: str | None = None, kinds: Sequence[str] | None = None, after: str | None = None
-    ) -> Iterator[Trace]:
-        while True:
-            with self._engine.read() as tx:
-                page = trail.read_traces(tx, user_id=user_id, trace_id=None, after=after, kinds=kinds, limit=_PAGE)
-            if not page:
-                return
-            yield from page
-            after = page[-1].trace_id
+            for trace in traces:
+                trail.write_trace(tx, trace)
 
     def add_feedback(self, feedback: FeedbackRecord) -> bool:
         """False when feedback of this id is there already."""
         with self._engine.write() as tx:
             return trail.write_feedback(tx, feedback)
 
-    def feedback_for(self, trace_id: str) -> list[FeedbackRecord]:
-        with self._engine.read() as tx:
-            return trail.read_feedback(tx, trace_id)
-
     # -- users and settings ----------------------------------------------------------------------------------------
-
-    def users(self) -> list[UserInfo]:
-        with self._engine.read() as tx:
-            return checking.read_users(tx)
-
-    def meta_get(self, key: str) -> str | None:
-        with self._engine.read() as tx:
-            row = tx.one("SELECT value FROM meta WHERE key = ?", (f"app.{key}",))
-        return row[0] if row else None
 
     def meta_set(self, key: str, value: str) -> None:
         with self._engine.write() as tx:
@@ -402,25 +279,12 @@ class Journal:
             else:
                 tx.run("INSERT INTO optouts VALUES (?) ON CONFLICT DO NOTHING", (whom,))
 
-    def is_trainable(self, bank: Bank) -> bool:
-        with self._engine.read() as tx:
-            row = tx.one(
-                "SELECT 1 WHERE EXISTS (SELECT 1 FROM optouts WHERE user_id = ?) OR EXISTS (SELECT 1 FROM banks"
-                " WHERE user_id = ? AND agent_id = ? AND trainable = 0)",
-                (bank.user_id, bank.user_id, bank.agent_id),
-            )
-        return row is None
-
     # -- erasure, care, locks --------------------------------------------------------------------------------------
 
     def begin_erase(self, user_id: str) -> str:
         """Record the intent, before the projection is cleaned: `unfinished_erasures` names the user until `erase`."""
         with self._engine.write() as tx:
             return erase.begin(tx, user_id, self._ids.new("e"), self._clock.now())
-
-    def unfinished_erasures(self) -> list[str]:
-        with self._engine.read() as tx:
-            return erase.begun(tx)
 
     def erase(self, user_id: str) -> ErasureReceipt:
         """Destroy every row of the user, then every byte that the rows left behind. `StoreBusy` when other processes
@@ -431,7 +295,7 @@ class Journal:
         self._signal()
         self._finish_scrubbing()
         with self._engine.read() as tx:
-            return replace(erase.read_receipts(tx, erasure_id)[0])
+            return erase.read_receipts(tx, erasure_id)[0]
 
     def _finish_scrubbing(self) -> None:
         with self._engine.read() as tx:
@@ -442,15 +306,15 @@ class Journal:
         with self._engine.write() as tx:
             erase.mark_done(tx, open_ones)
 
-    def erasures(self) -> list[ErasureReceipt]:
-        with self._engine.read() as tx:
-            return erase.read_receipts(tx, None)
-
-    def check(self) -> list[Problem]:
-        """Everything that is wrong with the journal; an empty list when all of its promises hold."""
-        problems = [Problem("file", "journal.sqlite", found) for found in self._engine.integrity()]
-        with self._engine.read() as tx:
-            return problems + checking.find_problems(tx)
+    def load(self, records: Iterable[JSON]) -> int:
+        """Write records that `dump` gave. Records that are there already are skipped, so an import that was
+        interrupted is finished by repeating it. Returns how many were new."""
+        loader = portable.Loader()
+        for batch in portable.batches(records):
+            with self._engine.write() as tx:
+                loader.load(tx, batch)
+        self._signal()
+        return loader.written
 
     def checkpoint(self) -> None:
         """Fold the write-ahead log into the main file and shrink it: part of a maintenance pass."""

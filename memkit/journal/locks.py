@@ -125,20 +125,27 @@ class StoreLocks:
             finally:
                 self.free_range(_CREATE)
 
-    def handle(self) -> int:
+    def _handle(self, exclusive: bool) -> int | None:
+        """None where a shared lock needs no file: nobody can ever have written to this disk since it was mounted."""
         if self._file is None:
             path = self._folder / "store.lock"
             try:
                 self._file = open(path, "a+b")  # noqa: SIM115 - held as long as the store is open
             except OSError as error:
-                raise disk.from_os_error(error, path) from error
+                if exclusive or os.access(self._folder, os.W_OK):
+                    raise disk.from_os_error(error, path) from error
+                if not path.exists():
+                    return None
+                self._file = open(path, "rb")  # noqa: SIM115
         return self._file.fileno()
 
     def try_range(self, byte: int, exclusive: bool) -> bool:
-        return try_lock(self.handle(), byte, exclusive=exclusive)
+        handle = self._handle(exclusive)
+        return handle is None or try_lock(handle, byte, exclusive=exclusive)
 
     def free_range(self, byte: int) -> None:
-        unlock(self.handle(), byte)
+        if self._file is not None:
+            unlock(self._file.fileno(), byte)
 
     def deadline(self) -> float:
         return time.monotonic() + self._patience

@@ -158,3 +158,12 @@ def read_one(tx: Tx, user_id: str, memory_id: str) -> tuple[Bank, MemoryRecord] 
 
 def marks(values: Iterable[Any]) -> str:
     return ",".join("?" for _ in values)
+
+
+def read_origins(tx: Tx, first: int, last: int) -> dict[int, str]:
+    """Sequence number → intake id, for the ops of a range that came of one."""
+    rows = tx.all(
+        "SELECT o.seq, i.intake_id FROM ops o JOIN intakes i ON i.n = o.intake WHERE o.seq BETWEEN ? AND ?",
+        (first, last),
+    )
+    return {row[0]: row[1] for row in rows}

@@ -18,8 +18,8 @@ TABLES = (
     " session_id TEXT NOT NULL, infer INTEGER NOT NULL, idempotency_key TEXT, created_at INTEGER NOT NULL,"
     " context TEXT, status INTEGER NOT NULL, attempts INTEGER NOT NULL DEFAULT 0, reason TEXT, detail TEXT,"
     " claimed_by TEXT, seq_first INTEGER, seq_last INTEGER)",
-    "CREATE INDEX intakes_open ON intakes (status, bank, n) WHERE status <> 1",
-    "CREATE INDEX intakes_bank ON intakes (bank)",
+    "CREATE INDEX intakes_pending ON intakes (bank, n) WHERE status = 0",
+    "CREATE INDEX intakes_parked ON intakes (n) WHERE status = 2",
     "CREATE TABLE idempotency (bank INTEGER NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL, intake INTEGER NOT NULL,"
     " PRIMARY KEY (bank, key)) WITHOUT ROWID",
     "CREATE TABLE turns (intake INTEGER NOT NULL, position INTEGER NOT NULL, turn_id TEXT NOT NULL UNIQUE,"

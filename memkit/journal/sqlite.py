@@ -47,6 +47,7 @@ class SqliteEngine:
         self._forking = False
         self._writing = threading.Lock()
         self._writer: sqlite3.Connection | None = None
+        self._durable = True
         self._readers: list[sqlite3.Connection] = []
         _ENGINES.add(self)
 
@@ -65,6 +66,7 @@ class SqliteEngine:
                 connection = self._writer
                 if connection is None:
                     connection = self._writer = self._translated(self._connect)
+                    self._durable = True
                 with self._transaction(connection, "BEGIN IMMEDIATE", durable) as tx:
                     yield tx
         finally:
@@ -90,8 +92,9 @@ class SqliteEngine:
     def _transaction(self, connection: sqlite3.Connection, begin: str, durable: bool) -> Generator[Tx]:
         tx = _SqliteTx(connection, self._patiently)
         try:
-            if not durable:
-                connection.execute("PRAGMA synchronous=NORMAL")
+            if connection is self._writer and durable is not self._durable:
+                connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+                self._durable = durable
             self._patiently(lambda: connection.execute(begin))
             yield tx
             connection.execute("COMMIT")
@@ -102,9 +105,6 @@ class SqliteEngine:
             if isinstance(error, sqlite3.Error | UnicodeEncodeError):
                 raise self._as_ours(error) from error
             raise
-        finally:
-            if not durable:
-                connection.execute("PRAGMA synchronous=FULL")
 
     def _patiently(self, attempt: Callable[[], _T]) -> _T:
         """`attempt` until no other process is in the way. Random, slowly growing pauses: SQLite's own handler sleeps

@@ -66,7 +66,7 @@ def write_outcome(tx: Tx, decision_id: str, outcome: JSON) -> None:
 
 def read_decisions(
     tx: Tx, *, bank: Bank | None, user_id: str | None, intake_id: str | None, decision_id: str | None,
-    after: str | None, limit: int | None,
+    after: str | None, limit: int | None, newest_first: bool = False,
 ) -> list[DecisionRecord]:  # fmt: skip
     where, params = scope("b", bank, user_id)
     for column, value in (("i.intake_id", intake_id), ("d.decision_id", decision_id)):
@@ -76,7 +76,9 @@ def read_decisions(
         where = f"{where} AND d.n > (SELECT n FROM decisions WHERE decision_id = ?)"
         params.append(after)
     found: list[DecisionRecord] = []
-    for row in tx.all(f"{_DECISION} WHERE {where} ORDER BY d.n LIMIT ?", [*params, -1 if limit is None else limit]):
+    order = "DESC" if newest_first else "ASC"
+    sql = f"{_DECISION} WHERE {where} ORDER BY d.n {order} LIMIT ?"
+    for row in tx.all(sql, [*params, -1 if limit is None else limit]):
         number, name, intake, user, agent, role, state_seq, payload, outcome, created_at = row
         blobs = tx.all(
             "SELECT s.hash, s.data FROM decision_blobs u JOIN blobs s ON s.hash = u.hash WHERE u.decision = ?",
@@ -114,7 +116,8 @@ def write_trace(tx: Tx, trace: Trace) -> None:
     if _erased_since(tx, trace.bank, created_at):
         return
     tx.run(
-        "INSERT INTO traces (trace_id, bank, kind, state_seq, payload, created_at) VALUES (?,?,?,?,?,?)",
+        "INSERT INTO traces (trace_id, bank, kind, state_seq, payload, created_at) VALUES (?,?,?,?,?,?)"
+        " ON CONFLICT (trace_id) DO UPDATE SET payload = excluded.payload WHERE bank = excluded.bank",
         (trace.trace_id, make_bank(tx, trace.bank), trace.kind, trace.state_seq, pack(trace.payload), created_at),
     )
 

@@ -1,0 +1,211 @@
+"""The reading half of a journal. Each call sees one snapshot; nothing stays open between calls."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from memkit.journal import check as checking
+from memkit.journal import erase, intakes, oplog, portable, trail
+from memkit.journal.engine import Engine
+from memkit.journal.records import DecisionRecord, ErasureReceipt, FeedbackRecord, IntakeState, Problem, Trace, UserInfo
+from memkit.models import JSON, Bank, MemoryRecord, Op, Turn
+
+_PAGE = 500
+
+
+class JournalReader:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    # -- intakes and turns -----------------------------------------------------------------------------------------
+
+    def intake(self, intake_id: str) -> IntakeState | None:
+        with self._engine.read() as tx:
+            return intakes.read_state(tx, intake_id)
+
+    def pending_count(self, bank: Bank | None = None) -> int:
+        with self._engine.read() as tx:
+            return intakes.pending_count(tx, bank)
+
+    def parked(self, user_id: str | None = None) -> list[IntakeState]:
+        where, params = oplog.scope("b", None, user_id)
+        with self._engine.read() as tx:
+            return intakes.read_states(tx, f"i.status = 2 AND {where}", params)
+
+    def iter_intakes(self, *, user_id: str | None = None) -> Iterator[IntakeState]:
+        """Every intake in the order of arrival, a page at a time."""
+        where, params = oplog.scope("b", None, user_id)
+        after = 0
+        while True:
+            with self._engine.read() as tx:
+                numbers = intakes.next_numbers(tx, where, params, after, _PAGE)
+                page = intakes.read_states(
+                    tx, f"{where} AND i.n BETWEEN ? AND ?", [*params, numbers[0], numbers[-1]]
+                ) if numbers else []  # fmt: skip
+            if not numbers:
+                return
+            yield from page
+            after = numbers[-1]
+
+    def turns(
+        self, *, turn_ids: Sequence[str] | None = None, intake_id: str | None = None, bank: Bank | None = None,
+        session_id: str | None = None, before: str | None = None, limit: int | None = None,
+    ) -> list[Turn]:  # fmt: skip
+        """In order of arrival. `before` is an intake id or a turn id; `limit` keeps the newest."""
+        with self._engine.read() as tx:
+            return intakes.read_turns(
+                tx, turn_ids=turn_ids, intake_id=intake_id, bank=bank, session_id=session_id, before=before, limit=limit
+            )
+
+    # -- ops and live memories --------------------------------------------------------------------------------------
+
+    def bank_seq(self, bank: Bank) -> int:
+        return self.bank_version(bank)[0]
+
+    def bank_version(self, bank: Bank) -> tuple[int, int]:
+        """(newest op of the bank, erasures so far). A cache is current while both are what they were: an erased bank
+        may come back under the same name, and then its earlier rows are gone."""
+        with self._engine.read() as tx:
+            row = tx.one("SELECT last_seq FROM banks WHERE user_id = ? AND agent_id = ?", (bank.user_id, bank.agent_id))
+            return (row[0] if row else 0), erase.epoch(tx)
+
+    def erase_epoch(self) -> int:
+        with self._engine.read() as tx:
+            return erase.epoch(tx)
+
+    def user_banks(self, user_id: str) -> list[tuple[Bank, int]]:
+        with self._engine.read() as tx:
+            rows = tx.all(
+                "SELECT agent_id, last_seq FROM banks WHERE user_id = ? AND last_seq > 0 ORDER BY agent_id", (user_id,)
+            )
+        return [(Bank(user_id, row[0]), row[1]) for row in rows]
+
+    def last_seq(self) -> int:
+        with self._engine.read() as tx:
+            return oplog.last_seq(tx)
+
+    def ops(
+        self, *, bank: Bank | None = None, user_id: str | None = None, after: int = 0, upto: int | None = None,
+        limit: int | None = None, memory_id: str | None = None, intake_id: str | None = None, op_id: str | None = None,
+        newest_first: bool = False,
+    ) -> list[Op]:  # fmt: skip
+        with self._engine.read() as tx:
+            return oplog.read_ops(
+                tx, bank=bank, user_id=user_id, after=after, upto=upto, limit=limit, memory_id=memory_id,
+                intake_id=intake_id, op_id=op_id, newest_first=newest_first,
+            )  # fmt: skip
+
+    def iter_ops(
+        self, *, bank: Bank | None = None, user_id: str | None = None, after: int = 0, upto: int | None = None
+    ) -> Iterator[Op]:
+        """In sequence order, a page at a time: no transaction stays open between two ops."""
+        while page := self.ops(bank=bank, user_id=user_id, after=after, upto=upto, limit=_PAGE):
+            yield from page
+            after = page[-1].seq
+
+    def iter_ops_with_intakes(self, *, user_id: str | None = None) -> Iterator[tuple[Op, str | None]]:
+        """Ops in sequence order, each with the intake that it came of."""
+        after = 0
+        while page := self.ops(user_id=user_id, after=after, limit=_PAGE):
+            with self._engine.read() as tx:
+                origin = oplog.read_origins(tx, page[0].seq, page[-1].seq)
+            for op in page:
+                yield op, origin.get(op.seq)
+            after = page[-1].seq
+
+    def live(
+        self, *, bank: Bank | None = None, user_id: str | None = None, kinds: Collection[str] | None = None,
+        after_seq: int = 0, limit: int | None = None,
+    ) -> list[tuple[Bank, MemoryRecord]]:  # fmt: skip
+        with self._engine.read() as tx:
+            return oplog.read_live(tx, bank=bank, user_id=user_id, kinds=kinds, after_seq=after_seq, limit=limit)
+
+    def count_live(
+        self, *, bank: Bank | None = None, user_id: str | None = None, kinds: Collection[str] | None = None
+    ) -> int:
+        with self._engine.read() as tx:
+            return oplog.count_live(tx, bank=bank, user_id=user_id, kinds=kinds)
+
+    def get(self, user_id: str, memory_id: str) -> tuple[Bank, MemoryRecord] | None:
+        with self._engine.read() as tx:
+            return oplog.read_one(tx, user_id, memory_id)
+
+    # -- decisions, traces, feedback -------------------------------------------------------------------------------
+
+    def decisions(
+        self, *, bank: Bank | None = None, user_id: str | None = None, intake_id: str | None = None,
+        decision_id: str | None = None, after: str | None = None, limit: int | None = None, newest_first: bool = False,
+    ) -> list[DecisionRecord]:  # fmt: skip
+        """In the order they were recorded; `after` is the decision id to go on from."""
+        with self._engine.read() as tx:
+            return trail.read_decisions(
+                tx, bank=bank, user_id=user_id, intake_id=intake_id, decision_id=decision_id, after=after, limit=limit,
+                newest_first=newest_first,
+            )  # fmt: skip
+
+    def iter_decisions(self, *, user_id: str | None = None, after: str | None = None) -> Iterator[DecisionRecord]:
+        while page := self.decisions(user_id=user_id, after=after, limit=_PAGE):
+            yield from page
+            after = page[-1].decision_id
+
+    def blob(self, key: str) -> str:
+        with self._engine.read() as tx:
+            return trail.read_blob(tx, key)
+
+    def trace(self, user_id: str, trace_id: str) -> Trace | None:
+        with self._engine.read() as tx:
+            found = trail.read_traces(tx, user_id=user_id, trace_id=trace_id, after=None, kinds=None, limit=1)
+        return found[0] if found else None
+
+    def iter_traces(
+        self, *, user_id: str | None = None, kinds: Sequence[str] | None = None, after: str | None = None
+    ) -> Iterator[Trace]:
+        while True:
+            with self._engine.read() as tx:
+                page = trail.read_traces(tx, user_id=user_id, trace_id=None, after=after, kinds=kinds, limit=_PAGE)
+            if not page:
+                return
+            yield from page
+            after = page[-1].trace_id
+
+    def feedback_for(self, trace_id: str) -> list[FeedbackRecord]:
+        with self._engine.read() as tx:
+            return trail.read_feedback(tx, trace_id)
+
+    # -- users, settings, care -------------------------------------------------------------------------------------
+
+    def users(self) -> list[UserInfo]:
+        with self._engine.read() as tx:
+            return checking.read_users(tx)
+
+    def meta_get(self, key: str) -> str | None:
+        with self._engine.read() as tx:
+            row = tx.one("SELECT value FROM meta WHERE key = ?", (f"app.{key}",))
+        return row[0] if row else None
+
+    def is_trainable(self, bank: Bank) -> bool:
+        with self._engine.read() as tx:
+            row = tx.one(
+                "SELECT 1 WHERE EXISTS (SELECT 1 FROM optouts WHERE user_id = ?) OR EXISTS (SELECT 1 FROM banks"
+                " WHERE user_id = ? AND agent_id = ? AND trainable = 0)",
+                (bank.user_id, bank.user_id, bank.agent_id),
+            )
+        return row is None
+
+    def unfinished_erasures(self) -> list[str]:
+        with self._engine.read() as tx:
+            return erase.begun(tx)
+
+    def erasures(self) -> list[ErasureReceipt]:
+        with self._engine.read() as tx:
+            return erase.read_receipts(tx, None)
+
+    def dump(self, user_id: str | None = None) -> Iterator[JSON]:
+        """Every record, each after those that it refers to."""
+        return portable.dump(self, user_id)
+
+    def check(self) -> list[Problem]:
+        """Everything that is wrong with the journal; an empty list when all of its promises hold."""
+        problems = [Problem("file", "journal.sqlite", found) for found in self._engine.integrity()]
+        with self._engine.read() as tx:
+            return problems + checking.find_problems(tx)
