@@ -1,0 +1,63 @@
+"""Vectors of texts that were seen before, by content."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import sha256
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memkit.embedders.base import Embedder
+
+
+class CachedEmbedder:
+    """Least recently used vectors in memory, keyed by embedder and sha256 of the text. Only misses reach the
+    embedder, in one batch and each text once."""
+
+    def __init__(self, inner: Embedder, size: int = 20_000) -> None:
+        self._inner, self._size = inner, size
+        self._lock = threading.Lock()
+        self._rows: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
+        self.hits = self.misses = 0
+
+    @property
+    def identity(self) -> str:
+        return self._inner.identity
+
+    @property
+    def dim(self) -> int:
+        return self._inner.dim
+
+    @property
+    def cheap(self) -> bool:
+        return self._inner.cheap
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        keys = [self._key(text) for text in texts]
+        found: dict[bytes, NDArray[np.float32]] = {}
+        with self._lock:
+            for key in keys:
+                if key in self._rows:
+                    self._rows.move_to_end(key)
+                    found[key] = self._rows[key]
+            self.hits += sum(key in found for key in keys)
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        if missing:
+            fresh = dict(zip(missing, self._inner.embed(list(missing.values())), strict=True))
+            found.update(fresh)
+            self._keep(fresh)
+        return np.stack([found[key] for key in keys]) if keys else np.zeros((0, self.dim), dtype=np.float32)
+
+    def _keep(self, fresh: dict[bytes, NDArray[np.float32]]) -> None:
+        with self._lock:
+            self.misses += len(fresh)
+            for key, row in fresh.items():
+                self._rows[key] = row.copy()  # a view would keep its whole batch alive
+            while len(self._rows) > self._size:
+                self._rows.popitem(last=False)
+
+    def _key(self, text: str) -> bytes:
+        return sha256(f"{self._inner.identity}\x00{text}".encode("utf-8", "surrogatepass")).digest()

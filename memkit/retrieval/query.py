@@ -1,0 +1,102 @@
+"""What a question asks for, read once per search: its terms, its times, whom it names, what kind of answer it wants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memkit.models import Kind, MemoryRecord
+from memkit.retrieval.index import Keys, pair_keys, term_key
+from memkit.retrieval.text import STOP_WORDS, words
+from memkit.retrieval.times import TimePhrase, time_phrases
+
+if TYPE_CHECKING:
+    Vector = NDArray[np.float32]
+
+
+class Condition(Protocol):
+    """What `memkit.filters` makes of `filters={...}`."""
+
+    def matches(self, record: MemoryRecord) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """One search. Masks (`kinds`, `condition`, `session_id`, expiry at `now`) choose what may be returned; statistics
+    are always those of the whole index."""
+
+    text: str
+    vector: Vector | None = None
+    """Embedding of `text`. None: lexical search only."""
+    k: int = 10
+    kinds: Collection[Kind] | None = None
+    condition: Condition | None = None
+    session_id: str | None = None
+    now: datetime | None = None
+    """When it is asked: relative time phrases and expiry are measured from here."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A query as the scorer reads it."""
+
+    words: frozenset[str]
+    """Folded, unstemmed, stop words included."""
+    terms: Keys
+    """Distinct terms, in order of first use: the order in which scores are summed."""
+    pairs: Keys
+    times: tuple[TimePhrase, ...]
+    wants_time: bool
+    wants_number: bool
+    wants_latest: bool
+    about_asker: bool
+
+
+_WANTS_TIME = re.compile(
+    r"\b(?:when|what\s+(?:time|date|day|month|year|season)|which\s+(?:date|day|month|year|season|weekend|week)|how\s+long"
+    r"|since\s+when)\b",
+    re.IGNORECASE,
+)
+_WANTS_NUMBER = re.compile(
+    r"\bhow\s+(?:many|much|old|often|long|far|big|tall)\b|\bwhat\s+(?:age|number)\b", re.IGNORECASE
+)
+_WANTS_LATEST = re.compile(
+    r"\b(?:now|currently|current|nowadays|these\s+days|latest|newest|recent|recently|lately|most\s+recent|at\s+the\s+moment"
+    r"|still|at\s+present)\b",
+    re.IGNORECASE,
+)
+_ASKER = frozenset({"i", "me", "my", "mine", "myself", "we", "our", "us"})
+
+
+def read_query(query: Query) -> Asked:
+    text = query.text
+    folded = words(text)
+    in_order = [key for word in folded if (key := term_key(word))]
+    keys = np.array(in_order, dtype=np.uint64)
+    today = query.now.date() if query.now is not None else None
+    return Asked(
+        words=frozenset(folded),
+        terms=np.array(list(dict.fromkeys(in_order)), dtype=np.uint64),
+        pairs=np.array(list(dict.fromkeys(pair_keys(keys).tolist())), dtype=np.uint64),
+        times=time_phrases(text, today),
+        wants_time=_WANTS_TIME.search(text) is not None,
+        wants_number=_WANTS_NUMBER.search(text) is not None,
+        wants_latest=_WANTS_LATEST.search(text) is not None,
+        about_asker=not _ASKER.isdisjoint(folded),
+    )
+
+
+def shared_words(asked: Asked, text: str) -> list[str]:
+    """Words of `text` that the question has too, as `text` spells them, for `why`."""
+    wanted = set(asked.terms.tolist())
+    seen: dict[int, str] = {}
+    for word in words(text):
+        if word not in STOP_WORDS and (key := term_key(word)) in wanted:
+            seen.setdefault(key, word)
+    return list(seen.values())

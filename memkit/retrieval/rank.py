@@ -1,0 +1,77 @@
+"""Ranking: weights times signals, best first. The one scorer of search, of the manager's candidates and of replay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memkit.models import MemoryRecord, micros
+from memkit.retrieval.index import BankIndex, Floats
+from memkit.retrieval.query import Asked, Query, read_query
+from memkit.retrieval.signals import SIGNALS, signal_columns
+from memkit.retrieval.weights import DEFAULT, RankerWeights
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A memory with its score and the signals behind it."""
+
+    record: MemoryRecord
+    score: float
+    signals: dict[str, float]
+    asked: Asked | None = field(default=None, compare=False, repr=False)
+    """The question as read, so that `why` can name the words that matched."""
+
+
+def rank(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> list[Scored]:
+    """The `k` best rows that the query's masks admit. Ties: the earlier sequence number first."""
+    if not len(index) or query.k < 1:
+        return []
+    asked = read_query(query)
+    columns = signal_columns(index, query, asked)
+    score = score_columns(columns, weights, len(index))
+    admitted = np.flatnonzero(_mask(index, query))
+    chosen = admitted[_best(score[admitted], query.k)].tolist()
+    table = np.stack([columns[name][chosen] for name in SIGNALS], axis=1).tolist()
+    scores = score[chosen].tolist()
+    return [
+        Scored(index.rows[row].record, scores[i], dict(zip(SIGNALS, table[i], strict=True)), asked)
+        for i, row in enumerate(chosen)
+    ]
+
+
+def score_columns(columns: dict[str, Floats], weights: RankerWeights, rows: int) -> Floats:
+    """Summed column by column, in the order of the weights: a matrix product would round by row position."""
+    score = np.zeros(rows)
+    for name, weight in weights.values:
+        score += weight * columns[name]
+    return score
+
+
+def _best(score: Floats, k: int) -> NDArray[np.int64]:
+    """Positions of the `k` largest, rows being in canonical order and the sort stable."""
+    if len(score) > 4 * k:
+        bar = np.partition(score, len(score) - k)[len(score) - k]
+        few = np.flatnonzero(score >= bar)
+        return few[np.argsort(-score[few], kind="stable")[:k]]
+    return np.argsort(-score, kind="stable")[:k]
+
+
+def _mask(index: BankIndex, query: Query) -> NDArray[np.bool_]:
+    mask = np.ones(len(index), dtype=bool)
+    if query.now is not None:
+        mask &= index.expires > micros(query.now)
+    if query.kinds is not None:
+        admitted = np.zeros(len(index), dtype=bool)
+        for kind in query.kinds:
+            admitted |= index.kinds[kind]
+        mask &= admitted
+    if query.session_id is not None:
+        mask &= np.array([row.session == query.session_id for row in index.rows], dtype=bool)
+    if query.condition is not None:
+        condition = query.condition
+        for row in np.flatnonzero(mask).tolist():
+            mask[row] = condition.matches(index.rows[row].record)
+    return mask

@@ -1,0 +1,90 @@
+"""Text as the scorer sees it: which words a memory has, and the line that is embedded and indexed.
+
+Words of scripts that set no blanks (Chinese, Japanese, Thai, …) become overlapping character pairs: no dictionary,
+any language, and a pair is about as selective as a word.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import datetime
+from functools import lru_cache
+
+from memkit.models import MemoryRecord
+from memkit.retrieval.stem import stem
+
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Japanese, Chinese
+)
+_WORD = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+(?:['’][^\W\d_{_UNSPACED}]+)*")
+_IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+_CLITICS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
+
+_COMMON = """
+    a an the and or but if so of to in on at by for from with as into about than then that this these those there
+    here it its i me my mine you your yours he him his she her hers we us our ours they them their theirs who whom whose
+    what which when where why how be am is are was were been being have has had having do does did doing done can could
+    will would shall should might must not no nor yes just very too also only even both all any some each such own same
+    up out off over under again once oh hey hi hello wow yeah ok okay well really let lets s t re ve ll d m
+"""
+STOP_WORDS = frozenset(_COMMON.split())
+"""Words too common to tell one memory from another. Month names stay: "may" is one."""
+
+
+def fold(text: str) -> str:
+    """NFKC, lower case, without diacritics on Latin letters: "Café" and "cafe" are one word."""
+    text = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    if text.isascii():
+        return text
+    decomposed = unicodedata.normalize("NFD", text.replace("’", "'"))
+    return unicodedata.normalize("NFC", "".join(c for c in decomposed if not "\u0300" <= c <= "\u036f"))
+
+
+def words(text: str) -> list[str]:
+    """Folded words in order, unstemmed, stop words included; unspaced scripts as character pairs."""
+    out: list[str] = []
+    for piece in _WORD.findall(fold(text)):
+        if piece.isascii() or not _IS_UNSPACED.match(piece):
+            out.append(_strip_clitic(piece) if "'" in piece else piece)
+        elif len(piece) == 1:
+            out.append(piece)
+        else:
+            out.extend(piece[i : i + 2] for i in range(len(piece) - 1))
+    return out
+
+
+def _strip_clitic(word: str) -> str:
+    for clitic in _CLITICS:
+        if word.endswith(clitic):
+            return word[: -len(clitic)] or word
+    return word.replace("'", "")
+
+
+def terms(text: str) -> list[str]:
+    """Stems in order, without stop words: what BM25 counts."""
+    return [stem(word) for word in words(text) if word not in STOP_WORDS]
+
+
+def date_words(at: datetime) -> str:
+    """"8 May 2023": how people write dates, so that both words and embeddings can match it."""
+    return f"{at.day} {MONTHS[at.month - 1]} {at.year}"
+
+
+def embed_text(record: MemoryRecord) -> str:
+    """"[date] speaker: text", the line that is embedded and indexed. The date and the speaker carry more recall than
+    any fusion trick."""
+    date = f"[{date_words(record.at)}] " if record.at is not None else ""
+    speaker = f"{record.speaker}: " if record.speaker else ""
+    return f"{date}{speaker}{record.text}"
+
+
+@lru_cache(maxsize=16_384)
+def is_unspaced(word: str) -> bool:
+    return _IS_UNSPACED.match(word) is not None
