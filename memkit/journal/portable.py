@@ -165,4 +165,5 @@ def _intake_to_json(state: IntakeState) -> JSON:
 
 
 def _turn(raw: JSON, bank: Bank) -> Turn:
-    return Turn(**(raw | {"bank": bank, "at": datetime.fromisoformat(raw["at"])}))
+    fields: JSON = {**raw, "bank": bank, "at": datetime.fromisoformat(raw["at"])}
+    return Turn(**fields)

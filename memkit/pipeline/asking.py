@@ -59,7 +59,7 @@ class Asking:
         traces: TraceBuffer,
         embedder: Embedder,
         backbone: Callable[[], Backbone | None],
-        settings: Settings,
+        settings: Callable[[], Settings],
         config: Config,
         *,
         clock: Clock,
@@ -98,7 +98,7 @@ class Asking:
         trace_id = self._ids.new("a")
         with self._route(ask.user_id) as routing:
             draft, call = answer_steps(
-                ask.text, _per_participant(pool, ask.k), backbone, self._settings, decision_id=self._ids.new("d"),
+                ask.text, _per_participant(pool, ask.k), backbone, self._settings(), decision_id=self._ids.new("d"),
                 state_seq=live.seq, now=self._clock.now(), routing=routing.get("answerer", Routing()),
                 sampling=Sampling(),
             )  # fmt: skip

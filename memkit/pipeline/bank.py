@@ -33,13 +33,20 @@ class LiveBank:
 
     @classmethod
     def of(cls, records: Sequence[MemoryRecord], embedder: Embedder, seq: int) -> LiveBank:
-        ordered = sorted(records, key=lambda record: (record.seq, record.id))
-        vectors = embedder.embed([embed_text(record) for record in ordered])
-        return cls.with_vectors(ordered, vectors, seq)
+        if not records:
+            return cls(BankState({}, seq), BankIndex.build((), None))
+        return cls.with_vectors(records, embedder.embed([embed_text(record) for record in records]), seq)
 
     @classmethod
-    def with_vectors(cls, ordered: Sequence[MemoryRecord], vectors: NDArray[np.float32], seq: int) -> LiveBank:
-        return cls(BankState({record.id: record for record in ordered}, seq), BankIndex.build(ordered, vectors))
+    def with_vectors(cls, records: Sequence[MemoryRecord], vectors: NDArray[np.float32], seq: int) -> LiveBank:
+        """`vectors[i]` belongs to `records[i]`; the order of the rows does not matter."""
+        return cls(BankState({record.id: record for record in records}, seq), BankIndex.build(records, vectors))
+
+    @classmethod
+    def joined(cls, parts: Sequence[LiveBank]) -> LiveBank:
+        """Several banks of one user as one, to be read."""
+        records = {record.id: record for part in parts for record in part.state}
+        return cls(BankState(records, max(part.seq for part in parts)), BankIndex.joined([part.index for part in parts]))
 
     @property
     def seq(self) -> int:

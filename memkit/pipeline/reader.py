@@ -20,9 +20,6 @@ from memkit.ops import BankState
 from memkit.pipeline.bank import LiveBank
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from memkit.journal import Journal
     from memkit.store import Projection
 
@@ -71,7 +68,7 @@ class BankReader:
             cached = self._unions.get(user_id)
         if cached and cached[0] == (epoch, banks):
             return cached[1]
-        union = self._union([self._at(bank, seq, epoch) for bank, seq in banks])
+        union = LiveBank.joined([self._at(bank, seq, epoch) for bank, seq in banks])
         with self._lock:
             self._unions[user_id] = ((epoch, banks), union)
             if len(self._unions) > _UNIONS:
@@ -116,15 +113,8 @@ class BankReader:
             return LiveBank.of(records, self._embedder, seq)
         projected = self._projection().slice(bank.user_id, bank.agent_id)
         records = [record for _, record in projected.records]
-        live = LiveBank.with_vectors(*_in_order(records, projected.vectors), projected.watermark)
+        live = LiveBank.with_vectors(records, projected.vectors, projected.watermark)
         return live.after(self._journal.ops(bank=bank, after=projected.watermark, upto=seq), self._embedder)
-
-    def _union(self, parts: list[LiveBank]) -> LiveBank:
-        import numpy as np
-
-        records = [record for part in parts for record in part.index.records]
-        vectors = np.concatenate([part.index.vectors for part in parts])
-        return LiveBank.with_vectors(*_in_order(records, vectors), max(part.seq for part in parts))
 
     def _slot(self, bank: Bank) -> _Slot:
         with self._lock:
@@ -145,9 +135,3 @@ def said_by(ops: list[Op], when: datetime) -> list[Op]:
     """The ops whose words had been spoken by `when`, each memory's chain kept in sequence order."""
     return [op for op in ops if op.at <= when]
 
-
-def _in_order(
-    records: list[MemoryRecord], vectors: NDArray[np.float32]
-) -> tuple[list[MemoryRecord], NDArray[np.float32]]:
-    order = sorted(range(len(records)), key=lambda row: (records[row].seq, records[row].id))
-    return [records[row] for row in order], vectors[order]

@@ -145,7 +145,7 @@ class Runtime:
     def asking(self) -> Asking:
         return Asking(
             self.journal, self.reader, self.traces, self.embedder, lambda: self.answerer,
-            self.settings, self.config, clock=self.clock, ids=self.ids, route=self.route, weights=self.weights,
+            lambda: self.settings, self.config, clock=self.clock, ids=self.ids, route=self.route, weights=self.weights,
         )  # fmt: skip
 
     # ---- what the parts tell each other ----------------------------------------------------------------------
