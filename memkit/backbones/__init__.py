@@ -38,7 +38,7 @@ def make_backbone(spec: Any, *, base_url: str | None = None, api_key: Any = None
         from memkit.backbones.hf import HFBackbone
 
         path = str(tiny_path()) if spec == "tiny" else spec.removeprefix("hf:")
-        return _built(HFBackbone.from_spec, path, options, spec)
+        return _built(HFBackbone, path, options, spec)
     if spec is None:
         from memkit.backbones.rules import RuleBackbone
 
@@ -48,7 +48,7 @@ def make_backbone(spec: Any, *, base_url: str | None = None, api_key: Any = None
             raise InvalidConfig(f"{next(iter(options))}= has no effect on a backbone that exists", fix="set it there")
         return spec
     if callable(spec):
-        from memkit.backbones.callable import CallableBackbone
+        from memkit.backbones.function import CallableBackbone
 
         return _built(CallableBackbone, spec, options, "a function")
     raise InvalidConfig(

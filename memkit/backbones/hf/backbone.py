@@ -14,8 +14,8 @@ import hashlib
 import threading
 import time
 import weakref
-from collections.abc import Sequence
-from concurrent.futures import CancelledError, Future
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -121,19 +121,23 @@ class HFBackbone:
         return self._submit([request])[0]
 
     def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-        """Replies in order. When some requests fail and others do not, a failed one's reply has `finish="error"` and
-        the error in `extra["error"]`; when all fail, the first error is raised."""
+        """Replies in order; the first error is raised when a request failed."""
+        replies: list[GenReply] = []
+        for outcome in self.generate_each(requests):
+            if isinstance(outcome, ModelError):
+                raise outcome
+            replies.append(outcome)
+        return replies
+
+    def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
+        """Like `generate`, with an error in the place of each reply that did not come."""
         futures = self._submit(requests)
         try:
-            replies = [self._wait(future, request) for future, request in zip(futures, requests, strict=True)]
+            return [_outcome(future, request) for future, request in zip(futures, requests, strict=True)]
         except BaseException:
             for future in futures:
                 future.cancel()
             raise
-        errors = [reply.extra["error"] for reply in replies if reply.finish == "error"]
-        if errors and len(errors) == len(replies):
-            raise errors[0]
-        return replies
 
     def score(self, requests: Sequence[ScoreRequest]) -> list[tuple[float, ...]]:
         """Raw log p (temperature 1, no mask) of every token of each reply. Neighbours in length share a pass."""
@@ -201,14 +205,17 @@ class HFBackbone:
         """Loaded adapters, and whether each is served merged."""
         return {name: lane.merged for name, lane in self._lanes.items() if name is not None}
 
-    @property
-    def linear_layers(self) -> frozenset[str]:
-        """Names of the layers that an adapter may target."""
-        return frozenset(
-            path.rsplit(".", 1)[-1]
-            for path, module in self._base.named_modules()
-            if isinstance(module, torch.nn.Linear)
-        )
+    def adapter_bytes(self, name: str) -> int:
+        """Size of the tensors that an adapter holds beside the base."""
+        shared = {id(tensor) for tensor in self._base.parameters()}
+        own = (tensor for tensor in self._lane(name).tree.model.parameters() if id(tensor) not in shared)
+        return sum(tensor.numel() * tensor.element_size() for tensor in own)
+
+    @cached_property
+    def linear_shapes(self) -> Mapping[str, tuple[int, int]]:
+        """The layers that an adapter may target: module name → (out_features, in_features)."""
+        linear = ((path, module) for path, module in self._base.named_modules() if isinstance(module, torch.nn.Linear))
+        return {path: (module.out_features, module.in_features) for path, module in linear}
 
     # lifetime
 
@@ -294,18 +301,6 @@ class HFBackbone:
             extra=extra,
         )
 
-    def _wait(self, future: Future[GenReply], request: GenRequest) -> GenReply:
-        try:
-            return future.result(timeout=request.deadline_s + _GRACE_S)
-        except ModelError as error:
-            return GenReply("", adapter=request.adapter, model=self.identity, finish="error", extra={"error": error})
-        except (TimeoutError, CancelledError) as error:
-            raise ModelUnavailable(
-                "the inference worker does not answer",
-                why="one step of the model takes longer than the deadline",
-                fix="use a smaller model, fewer threads per process, or a larger deadline_s",
-            ) from error
-
     def _lane(self, adapter: str | None) -> Lane[Job]:
         lane = self._lanes.get(adapter)
         if lane is None:
@@ -323,6 +318,20 @@ class HFBackbone:
                 why=f"{prompt} tokens and up to {reply} of the reply exceed its context of {self._context}",
                 fix="shorten the turn or use a model with a longer context",
             )
+
+
+def _outcome(future: Future[GenReply], request: GenRequest) -> GenReply | ModelError:
+    try:
+        return future.result(timeout=request.deadline_s + _GRACE_S)
+    except ModelError as error:
+        return error
+    except TimeoutError:
+        future.cancel()
+        return ModelUnavailable(
+            "the inference worker does not answer",
+            why="one step of the model takes longer than the deadline",
+            fix="use a smaller model, fewer threads per process, or a larger deadline_s",
+        )
 
 
 def _share_of(key: str) -> float:
