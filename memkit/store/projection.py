@@ -7,6 +7,7 @@ brings nothing back: rows at or below the watermark are skipped, tombstones incl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 NEWER_ONLY = "target.seq < source.seq"
 _SCAN_ROWS = 2048
+_INDEX_PROBES = 200
 
 
 class Projection:
@@ -37,6 +39,8 @@ class Projection:
         self.path, self.dim, self.identity = Path(path), dim, identity
         self._table = LanceTable(self.path, layout.TABLE, lock=lock, probe=_read_watermark, indexes=("user_id",),
                                  bitmap=True)  # fmt: skip
+        self._known: tuple[object, int] = (None, 0)
+        """The watermark of one version of the table, by its stamp."""
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -52,8 +56,17 @@ class Projection:
     def _covered(self, handle: Handle | None) -> int:
         if handle is None:
             return 0
-        self._verify(handle.schema)
-        return _read_watermark(handle)
+        stamp, (known, watermark) = self._table.stamp(), self._known
+        if stamp is None or stamp != known:
+            self._verify(handle.schema)
+            watermark = _read_watermark(handle, ["seq"])
+            self._remember(stamp, watermark)
+        return watermark
+
+    def _remember(self, stamp: object, watermark: int) -> None:
+        """`stamp` was taken before the watermark was read; where it moved meanwhile it says nothing."""
+        if stamp == self._table.stamp():
+            self._known = (stamp, watermark)
 
     def _merge(self, handle: Handle | None, rows: Sequence[ProjectedRow], seq: int) -> None:
         covered = self._covered(handle)
@@ -66,11 +79,12 @@ class Projection:
         # Not through an index: LanceDB's index path loses the conflict information that keeps ids unique.
         # Tombstones have no vector, which LanceDB takes for a bad one unless told otherwise.
         merge.use_index(False).execute(pa.Table.from_batches([batch]), on_bad_vectors="null")
-        self._read_back(target, seq)
+        self._read_back(target, seq, batch.num_rows)
 
-    def _read_back(self, handle: Any, seq: int) -> None:
+    def _read_back(self, handle: Handle, seq: int, written: int) -> None:
+        stamp = self._table.stamp()
         try:
-            found = _read_watermark(handle)
+            found = _newest_watermark(handle, written) or _read_watermark(handle, ["seq"])
         except RuntimeError as error:
             raise StoreDamaged(
                 "LanceDB acknowledged a write that cannot be read again", why="usually a full disk",
@@ -81,6 +95,7 @@ class Projection:
                 f"the projection stands at {found} after a write up to {seq}", why="the commit did not reach the disk",
                 fix="free some space and try again; nothing in the journal is lost",
             )  # fmt: skip
+        self._remember(stamp, found)
 
     def rebuild(self, batches: Iterable[Sequence[ProjectedRow]], seq: int) -> None:
         """Replace the table by `batches` (the live memories of the journal) as of `seq`, in one commit; readers see
@@ -208,20 +223,20 @@ class Projection:
             return found
         self._verify(handle.schema)
         seen: set[str] = set()
-        try:
-            for batch in handle.search().to_batches(_SCAN_ROWS):
-                found.extend(_examine_rows(*layout.decode(batch, self.dim), seen))
-        except RuntimeError as error:
-            found.append(Problem("unreadable", str(error)[:300]))
+        for batch in handle.search().to_batches(_SCAN_ROWS):
+            found.extend(_examine_rows(*layout.decode(batch, self.dim), seen))
         if layout.WATERMARK_ID not in seen:
             found.append(Problem("watermark", "the watermark row is missing"))
-        return found
+        return found or _examine_index(handle)
 
     def heal(self) -> list[str]:
         """Make the table usable whatever is on disk: quarantine unreadable versions, and the whole table where rows
         are still wrong. Returns what was moved; then `watermark()` says from where to replay the journal."""
         moved = self._table.heal()
-        if any(problem.what != "quarantine" for problem in self.check()):
+        wrong = {problem.what for problem in self.check()} - {"quarantine"}
+        if wrong == {"index"}:
+            self._table.write(lambda handle: self._table.ensure_indexes(handle, replace=True))
+        elif wrong:
             moved.extend(filter(None, [self._table.quarantine()]))
         return moved
 
@@ -230,9 +245,18 @@ class Projection:
         self._table.drop()
 
 
-def _read_watermark(handle: Any) -> int:
-    rows = handle.search().where(equals("user_id", layout.WATERMARK_USER)).to_arrow()
+def _read_watermark(handle: Handle, columns: Sequence[str] = layout.COLUMNS) -> int:
+    rows = handle.search().where(equals("user_id", layout.WATERMARK_USER)).select(list(columns)).to_arrow()
     return max(rows.column("seq").to_pylist(), default=0)
+
+
+def _newest_watermark(handle: Handle, written: int) -> int:
+    """The watermark among the last rows of the table, which are those of the last commit; 0 where compaction moved
+    them. Reads one file, where a filter would visit every file that is not indexed yet."""
+    end = handle.count_rows()
+    offsets = list(range(max(0, end - written), end))
+    rows = handle.take_offsets(offsets).select(["id", "seq"]).to_arrow()
+    return max((row["seq"] for row in rows.to_pylist() if row["id"] == layout.WATERMARK_ID), default=0)
 
 
 def _how_many(handle: Handle, where: Any) -> int:
@@ -262,6 +286,21 @@ def _purge_tombstones(handle: Any) -> int:
     if count:
         handle.delete(dead)
     return count
+
+
+def _examine_index(handle: Handle) -> list[Problem]:
+    """A damaged index silently hides rows, so what it finds is held against a plain scan."""
+    scanned: Counter[str] = Counter()
+    for batch in handle.search().select(["user_id"]).to_batches(1 << 16):
+        scanned.update(batch.column("user_id").to_pylist())
+    users = sorted(scanned)
+    step = max(1, len(users) // _INDEX_PROBES)
+    for start in range(0, len(users), step):
+        some = users[start : start + step]
+        rows = handle.search().where(among("user_id", some)).select(["user_id"]).to_arrow()
+        if Counter(rows.column("user_id").to_pylist()) != Counter({user: scanned[user] for user in some}):
+            return [Problem("index", "the index on user_id does not find what a scan finds")]
+    return []
 
 
 def _examine_rows(rows: list[tuple[Any, ...]], sums: list[str], vectors: NDArray[np.float32],

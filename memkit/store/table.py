@@ -116,6 +116,19 @@ class LanceTable:
         """A handle that stays at one version; for use inside `read`."""
         return self._fresh(pinned=True)
 
+    def stamp(self) -> tuple[str, int, int, int] | None:
+        """Identity of the newest version's manifest, without asking LanceDB. A version number alone would not do:
+        after a version was quarantined its number is given out again."""
+        newest: os.DirEntry[str] | None = None
+        with suppress(FileNotFoundError), os.scandir(self.directory / "_versions") as entries:
+            for entry in entries:
+                if entry.name.endswith(".manifest") and (newest is None or _age(entry.name) < _age(newest.name)):
+                    newest = entry
+            if newest is not None:
+                seen = newest.stat()
+                return newest.name, seen.st_ino, seen.st_mtime_ns, seen.st_size
+        return None
+
     # -- whole-table writes ------------------------------------------------------------------------------------
 
     def create(self, schema: Schema) -> Any:
@@ -182,13 +195,15 @@ class LanceTable:
         self.ensure_indexes(handle)
         return handle
 
-    def ensure_indexes(self, handle: Any) -> None:
+    def ensure_indexes(self, handle: Handle | None, *, replace: bool = False) -> None:
+        if handle is None:
+            return
         from lancedb.index import Bitmap, BTree
 
         present = {column for index in handle.list_indices() for column in index.columns}
         for column in self._indexes:
-            if column not in present:
-                handle.create_index(column, config=Bitmap() if self._bitmap else BTree())
+            if replace or column not in present:
+                handle.create_index(column, config=Bitmap() if self._bitmap else BTree(), replace=True)
 
     # -- maintenance -------------------------------------------------------------------------------------------
 
@@ -261,8 +276,8 @@ class LanceTable:
             moved: list[str] = []
             self._handle = None
             while self.directory.is_dir() and not self._readable():
-                manifests = sorted((self.directory / "_versions").glob("*.manifest"), key=_version_of)
-                victim = manifests[-1] if len(manifests) > 1 else self.directory
+                manifests = sorted((self.directory / "_versions").glob("*.manifest"), key=lambda path: _age(path.name))
+                victim = manifests[0] if len(manifests) > 1 else self.directory
                 target = _free_name(victim)
                 with typed_errors():
                     victim.rename(target)
@@ -345,13 +360,10 @@ def _quiet() -> Generator[None]:
         yield
 
 
-def _version_of(manifest: Path) -> int:
-    """Manifests are named by version, or (format 2) by 2**64 - 1 - version so that the newest sorts first."""
-    try:
-        number = int(manifest.stem)
-    except ValueError:
-        return -1
-    return 2**64 - 1 - number if number > 2**63 else number
+def _age(manifest: str) -> int:
+    """Smaller is newer: manifests are named by 2**64 - 1 - version, so that a listing starts with the newest."""
+    stem = manifest.partition(".")[0]
+    return int(stem) if stem.isdigit() else 2**64
 
 
 def _free_name(path: Path) -> Path:

@@ -61,7 +61,7 @@ class Problem:
     """One finding of `check()`. All are cured by a rebuild from the journal."""
 
     what: str
-    """unreadable | checksum | duplicate | vector | scope | watermark | quarantine"""
+    """unreadable | checksum | duplicate | scope | watermark | index | quarantine"""
     detail: str
     memory_id: str = ""
 
