@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memkit.inputs import verb, wrong_verb
 from memkit.memory import Decisions, Memory, Names, Ops, ParkedTurns, Problems
 from memkit.models import Kind, MemoryRecord, Op
-from memkit.pipeline.asking import AS_OF
+from memkit.pipeline.ask import AS_OF
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Page
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from memkit.errors import InvalidInput, NotFound
 from memkit.inputs import aware, optional_id, scope_id, text_of, verb, whole_number
 from memkit.models import Bank, Kind, MemoryRecord, Op
 from memkit.pipeline import upkeep, writing
-from memkit.pipeline.asking import AS_OF, Ask
+from memkit.pipeline.ask import AS_OF, Ask
 from memkit.pipeline.runtime import Runtime
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Page, ParkedTurn, Problem
 from memkit.seams import Clock, Ids

@@ -40,7 +40,7 @@ def _op(op: JSON) -> str:
     before, after = (op["before"] or {}).get("text"), (op["after"] or {}).get("text")
     name = op["action"].upper()
     if op["action"] == "update" and before != after:
-        return f"{name} {show.visible(before)} → {show.visible(after)}"
+        return f"{name} {show.visible(str(before))} → {show.visible(str(after))}"
     return f"{name} {show.visible(after or before or 'nothing to remember')}"
 
 

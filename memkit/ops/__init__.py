@@ -6,5 +6,6 @@ from memkit.ops.resolve import BankView, Context, apply, inverse, make_op_id, re
 from memkit.ops.state import BankState
 
 __all__ = [
-    "BankState", "BankView", "Context", "GuardLimits", "apply", "check_batch", "check_caps", "inverse", "make_op_id", "resolve",
+    "BankState", "BankView", "Context", "GuardLimits", "apply", "check_batch", "check_caps", "inverse", "make_op_id",
+    "resolve",
 ]  # fmt: skip

@@ -82,7 +82,7 @@ def resolve(view: BankView, drafts: Sequence[OpDraft], context: Context, undoes:
                 recorded_at=context.now,
                 cause=context.cause,
                 undoes=undoes[index] if undoes else None,
-            )  # fmt: skip
+            )
         )
     return ops
 
@@ -98,12 +98,11 @@ def inverse(op: Op) -> OpDraft | None:
     something was built on top of `op` since."""
     if op.memory_id is None or op.before == op.after:
         return None
-    common = {"source_turns": op.source_turns, "at": op.at}
-    if op.after is None:
-        return OpDraft("add", op.memory_id, restore=op.before, **common)
-    if op.before is None:
-        return OpDraft("delete", op.memory_id, expected_revision=op.after.revision, **common)
-    return OpDraft("update", op.memory_id, restore=op.before, expected_revision=op.after.revision, **common)
+    action: Action = "add" if op.after is None else "delete" if op.before is None else "update"
+    return OpDraft(
+        action, op.memory_id, source_turns=op.source_turns, at=op.at, restore=op.before,
+        expected_revision=op.after.revision if op.after else None,
+    )  # fmt: skip
 
 
 _Resolved = tuple[Action, str | None, MemoryRecord | None, MemoryRecord | None]
@@ -165,7 +164,8 @@ def _update(view: _Overlay, draft: OpDraft, context: Context, seq: int) -> _Reso
 
 def _restore(view: _Overlay, draft: OpDraft, context: Context, seq: int) -> _Resolved:
     image, memory_id = draft.restore, draft.memory_id
-    assert image is not None and memory_id is not None
+    assert image is not None
+    assert memory_id is not None
     current = view.get(memory_id)
     if draft.action == "add" and current is not None:
         raise UndoConflict(

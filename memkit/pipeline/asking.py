@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,11 @@ from memkit.backbones.base import Backbone, Sampling
 from memkit.config import Config
 from memkit.embedders.base import Embedder
 from memkit.errors import InvalidInput, NoModel, NotFound
-from memkit.filters import Condition
 from memkit.journal import FeedbackRecord, Trace
-from memkit.models import JSON, Bank, Kind, digest
+from memkit.journal.records import TraceKind
+from memkit.models import JSON, Bank, digest
 from memkit.pipeline.answering import answer_steps
+from memkit.pipeline.ask import Ask
 from memkit.pipeline.bank import LiveBank
 from memkit.pipeline.citing import infer_citations
 from memkit.pipeline.decide import Routing, Settings
@@ -32,23 +33,6 @@ from memkit.seams import Clock, Ids
 
 if TYPE_CHECKING:
     from memkit.journal import Journal
-
-AS_OF = int | datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """One checked read."""
-
-    text: str
-    user_id: str
-    agent_id: str | None
-    k: int
-    kinds: tuple[Kind, ...] | None = None
-    session_id: str | None = None
-    condition: Condition | None = None
-    as_of: AS_OF = None
-    expand: str | None = None
 
 
 class Asking:
@@ -207,7 +191,7 @@ class Asking:
 
     def _trace(
         self,
-        kind: str,
+        kind: TraceKind,
         trace_id: str,
         ask: Ask,
         live: LiveBank,

@@ -46,7 +46,8 @@ class LiveBank:
     def joined(cls, parts: Sequence[LiveBank]) -> LiveBank:
         """Several banks of one user as one, to be read."""
         records = {record.id: record for part in parts for record in part.state}
-        return cls(BankState(records, max(part.seq for part in parts)), BankIndex.joined([part.index for part in parts]))
+        newest = max(part.seq for part in parts)
+        return cls(BankState(records, newest), BankIndex.joined([part.index for part in parts]))
 
     @property
     def seq(self) -> int:

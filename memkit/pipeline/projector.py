@@ -11,7 +11,6 @@ from memkit.config import Config
 from memkit.embedders.base import Embedder
 from memkit.errors import MemkitError
 from memkit.models import Op
-from memkit.retrieval import embed_text
 
 if TYPE_CHECKING:
     from memkit.journal import Journal
@@ -96,6 +95,7 @@ class Projector:
 
     def _rows(self, ops: Sequence[Op]) -> list[ProjectedRow]:
         """The last state of each memory that the ops touched; deletions become tombstones."""
+        from memkit.retrieval import embed_text
         from memkit.store import ProjectedRow
 
         newest: dict[str, Op] = {}

@@ -17,10 +17,10 @@ from memkit.config import Config
 from memkit.embedders.base import Embedder
 from memkit.models import Bank, MemoryRecord, Op
 from memkit.ops import BankState
-from memkit.pipeline.bank import LiveBank
 
 if TYPE_CHECKING:
     from memkit.journal import Journal
+    from memkit.pipeline.bank import LiveBank
     from memkit.store import Projection
 
 _Version = tuple[int, tuple[tuple[Bank, int], ...]]
@@ -61,6 +61,8 @@ class BankReader:
         banks = tuple(self._journal.user_banks(user_id))
         if len(banks) == 1:
             return self.bank(banks[0][0])
+        from memkit.pipeline.bank import LiveBank
+
         if not banks:
             return LiveBank.empty(self._embedder)
         epoch = self._journal.erase_epoch()
@@ -77,6 +79,8 @@ class BankReader:
 
     def as_of(self, user_id: str, agent_id: str | None, when: int | datetime) -> LiveBank:
         """What the store knew at a sequence number, or what had been said by a moment of conversation time."""
+        from memkit.pipeline.bank import LiveBank
+
         banks = [Bank(user_id, agent_id)] if agent_id is not None else [b for b, _ in self._journal.user_banks(user_id)]
         records: list[MemoryRecord] = []
         seq = 0
@@ -108,6 +112,8 @@ class BankReader:
         return live
 
     def _load(self, bank: Bank, seq: int) -> LiveBank:
+        from memkit.pipeline.bank import LiveBank
+
         if self._embedder.cheap and self._journal.count_live(bank=bank) <= _CHEAP_RELOAD:
             records = [record for _, record in self._journal.live(bank=bank)]
             return LiveBank.of(records, self._embedder, seq)
@@ -134,4 +140,3 @@ class BankReader:
 def said_by(ops: list[Op], when: datetime) -> list[Op]:
     """The ops whose words had been spoken by `when`, each memory's chain kept in sequence order."""
     return [op for op in ops if op.at <= when]
-

@@ -12,26 +12,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memkit.backbones import make_backbone
-from memkit.backbones.base import Backbone
 from memkit.config import Config
-from memkit.embedders import make_embedder
-from memkit.embedders.base import Embedder
+from memkit.embedders.deferred import default_or
 from memkit.errors import EmbedderMismatch, InvalidConfig, StoreClosed
 from memkit.journal import Journal
 from memkit.models import Bank
 from memkit.pipeline import upkeep
-from memkit.pipeline.asking import Asking
-from memkit.pipeline.decide import Decided, Routing, Settings
 from memkit.pipeline.projector import Projector
 from memkit.pipeline.reader import BankReader
 from memkit.pipeline.traces import TraceBuffer
-from memkit.pipeline.workers import Workers
-from memkit.pipeline.writer import TurnWriter
 from memkit.seams import Clock, Ids, RandomIds, SystemClock
 
 if TYPE_CHECKING:
     from memkit.adapters import AdapterSet
+    from memkit.backbones.base import Backbone
+    from memkit.embedders.base import Embedder
+    from memkit.pipeline.asking import Asking
+    from memkit.pipeline.decide import Decided, Routing, Settings
+    from memkit.pipeline.workers import Workers
+    from memkit.pipeline.writer import TurnWriter
     from memkit.retrieval import RankerWeights
     from memkit.store import Projection
 
@@ -65,7 +64,7 @@ class Runtime:
         self._model, self._model_options = model, dict(model_options or {})
         self._adapters, self.alias, self._instructions, self._mode = adapters, alias, instructions, mode
         self._check(explore, journal)
-        self.embedder: Embedder = make_embedder(embedder)
+        self.embedder: Embedder = default_or(embedder)
         self._backbone: Backbone | None = None
         self._backbone_lock = threading.Lock()
         self._lock = threading.RLock()
@@ -100,6 +99,8 @@ class Runtime:
     def backbone(self) -> Backbone:
         with self._backbone_lock:
             if self._backbone is None:
+                from memkit.backbones import make_backbone
+
                 self._backbone = make_backbone(self._model, **self._model_options)
             return self._backbone
 
@@ -110,6 +111,8 @@ class Runtime:
 
     @cached_property
     def settings(self) -> Settings:
+        from memkit.pipeline.decide import Settings
+
         backbone, config = self.backbone, self.config
         style = backbone.style
         return Settings(
@@ -131,6 +134,8 @@ class Runtime:
 
     @cached_property
     def writer(self) -> TurnWriter:
+        from memkit.pipeline.writer import TurnWriter
+
         return TurnWriter(
             self.journal, self.reader, lambda: self.backbone, self.embedder, self.settings, self.config,
             clock=self.clock, ids=self.ids, route=self.route, explore=self._explore, applied=self.applied,
@@ -139,10 +144,14 @@ class Runtime:
 
     @cached_property
     def workers(self) -> Workers:
+        from memkit.pipeline.workers import Workers
+
         return Workers(self.journal, self.writer, self.config.workers)
 
     @cached_property
     def asking(self) -> Asking:
+        from memkit.pipeline.asking import Asking
+
         return Asking(
             self.journal, self.reader, self.traces, self.embedder, lambda: self.answerer,
             lambda: self.settings, self.config, clock=self.clock, ids=self.ids, route=self.route, weights=self.weights,
@@ -161,6 +170,8 @@ class Runtime:
             yield {}
             return
         with self.adapters.lease(user_id, _ROLES) as leases:
+            from memkit.pipeline.decide import Routing
+
             yield {
                 role: Routing(lease.name, lease.alias, lease.version, lease.propensity)
                 for role, lease in leases.items()
@@ -255,7 +266,7 @@ def adopt_embedder(path: Path, embedder: Any) -> None:
     """Make a store accept another embedder: the journal names it, and LanceDB is to be rebuilt with it."""
     journal = Journal.open(path, clock=SystemClock(), ids=RandomIds())
     try:
-        journal.meta_set("embedder", make_embedder(embedder).identity)
+        journal.meta_set("embedder", default_or(embedder).identity)
     finally:
         journal.close()
 

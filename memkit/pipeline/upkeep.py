@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from memkit.errors import EmbedderMismatch, InvalidInput, MemkitError
 from memkit.inputs import scope_id
 from memkit.models import JSON, Bank, MemoryRecord
-from memkit.pipeline.asking import Ask
+from memkit.pipeline.ask import Ask
 from memkit.results import EraseReceipt, Page, ParkedTurn, Problem
 
 if TYPE_CHECKING:

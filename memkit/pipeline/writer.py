@@ -17,7 +17,7 @@ from memkit.backbones.base import Backbone, Sampling
 from memkit.config import Config
 from memkit.embedders.base import Embedder
 from memkit.errors import Conflict, EmbedderError, MemkitError, NotFound, OpRejected, StoreError
-from memkit.models import Bank
+from memkit.models import Bank, Turn
 from memkit.pipeline.decide import Decided, Routing, Settings, Task, decide, drive
 from memkit.pipeline.reader import BankReader
 from memkit.pipeline.record import decision_record, described
@@ -153,7 +153,7 @@ class TurnWriter:
         self._journal.record(*records)
         self._journal.park(claim, reason=park_reason(error), detail=str(error))
 
-    def _context_turns(self, intake: Intake) -> Sequence[object]:
+    def _context_turns(self, intake: Intake) -> Sequence[Turn]:
         return self._journal.turns(
             bank=intake.bank, session_id=intake.session_id, before=intake.intake_id, limit=self._config.context_turns
         )
