@@ -26,6 +26,8 @@ class HostLimits:
     """False: adapters are put there by other means, and `load` only checks that they are."""
     scores: bool = True
     """It is a `ScoringHost`, so an adapter can be probed after loading."""
+    shared: bool = False
+    """Other processes may use the same server: an adapter is unloaded when none of them holds it."""
     target_modules: frozenset[str] | None = None
     """Last parts of the module names that may carry a LoRA, e.g. q_proj."""
     module_shapes: Mapping[str, tuple[int, int]] | None = None
@@ -82,4 +84,13 @@ class ScoringHost(Protocol):
     def score(self, name: str | None, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
         """For each (prompt ids, completion ids): log p of every completion token at temperature 1 without a mask, under
         the adapter `name` (None: the base model)."""
+        ...
+
+
+@runtime_checkable
+class MergingHost(Protocol):
+    """A host that can serve an adapter at the base model's speed, at the memory of the layers that it touches."""
+
+    def merge(self, name: str, merged: bool = True) -> None:
+        """How requests to come are served; those under way finish as they began. Idempotent."""
         ...

@@ -1,0 +1,190 @@
+"""The one way by which an alias starts to name an adapter: gates, erased subjects, then the swap (or, in a process
+without a model such as the CLI, verification and the move alone; the serving processes load, probe, and take back)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from memkit.adapters.plan import AliasState, Arm, Route, Routes, with_challengers, with_shadow, with_stable
+from memkit.adapters.registry import ANY, Expected, Registry
+from memkit.adapters.swap import Swapper, SwapReport
+from memkit.errors import GateRefused, InvalidInput
+
+TaintPolicy = Literal["refuse", "warn"] | Callable[[str, Sequence[str]], None]
+"""What to do with an adapter that learned from an erased user. A callable gets (digest, subjects) and may raise."""
+Change = Callable[[Mapping[str, Route]], Routes]
+
+
+def promote(
+    registry: Registry,
+    alias: str,
+    digest: str,
+    *,
+    expected: Expected = ANY,
+    roles: Sequence[str] | None = None,
+    share: float | None = None,
+    ungated: bool = False,
+    actor: str = "",
+    note: str = "",
+    taints: TaintPolicy = "refuse",
+    swapper: Swapper | None = None,
+) -> SwapReport:
+    """Serve `digest` under `alias`, in its roles or some of them: to everybody, or as a canary to a `share` of users.
+
+    Refuses (`GateRefused`) what has not passed its gates, unless `ungated`, which the history records. `expected` is
+    compared when the alias moves; without it, with the version that stood when the call began. So of two processes that
+    promote at once, one wins and the other gets `StaleAlias`."""
+    digest = registry.find(digest)
+    before = registry.alias(alias)
+    if expected is ANY:
+        expected = before.version
+    verified = _verified(registry, digest)
+    served = _roles(verified.manifest, roles)
+    _check_gates(verified.manifest, ungated)
+    _check_taints(digest, registry.taints(digest), taints)
+    if share is None:
+        change: Change = lambda routes: with_stable(routes, digest, served)  # noqa: E731
+    else:
+        change = lambda routes: with_challengers(routes, [Arm(digest, share)], served)  # noqa: E731
+    action = "promote" if share is None else "canary"
+
+    def move(proved: bool) -> AliasState:
+        return registry.move(
+            alias, change, expected=expected, roles=served, actor=actor, action=action, note=note,
+            ungated=not verified.manifest.gated, proved=proved,
+        )  # fmt: skip
+
+    return _carry_out(swapper, {digest}, move)
+
+
+def shadow(
+    registry: Registry,
+    alias: str,
+    digest: str | None,
+    share: float,
+    *,
+    roles: Sequence[str] | None = None,
+    actor: str = "",
+    swapper: Swapper | None = None,
+) -> SwapReport:
+    """Let `digest` decide a share of turns for comparison. It needs no gates: nothing of it is applied. None ends it."""
+    before = registry.alias(alias)
+    if digest is None:
+        served: tuple[str, ...] = tuple(before.routes)
+    else:
+        digest = registry.find(digest)
+        served = _roles(_verified(registry, digest).manifest, roles)
+
+    def move(proved: bool) -> AliasState:
+        return registry.move(
+            alias, lambda routes: with_shadow(routes, digest, share, served), expected=before.version, actor=actor,
+            action="shadow", proved=proved and before.proved,
+        )  # fmt: skip
+
+    return _carry_out(swapper, {digest} if digest else set(), move)
+
+
+def end_canary(registry: Registry, alias: str, *, actor: str = "", swapper: Swapper | None = None) -> SwapReport:
+    """Everybody gets the stable adapters again."""
+    before = registry.alias(alias)
+
+    def move(proved: bool) -> AliasState:
+        return registry.move(
+            alias, lambda routes: with_challengers(routes, (), tuple(routes)), expected=before.version, actor=actor,
+            action="canary", note="ended", proved=before.proved,
+        )  # fmt: skip
+
+    return _carry_out(swapper, set(), move)
+
+
+def rollback(
+    registry: Registry,
+    alias: str,
+    *,
+    expected: Expected = ANY,
+    actor: str = "",
+    note: str = "",
+    swapper: Swapper | None = None,
+) -> AliasState:
+    """Undo the last change of the alias. Where the earlier adapters are still loaded (the last generations are kept
+    warm), this touches neither model nor server, and does not wait for a swap under way."""
+    now = registry.alias(alias)
+    target = None if now.back is None else registry.version_of(alias, now.back)
+
+    def move(proved: bool) -> AliasState:
+        compared = now.version if expected is ANY else expected
+        return registry.rollback(alias, expected=compared, actor=actor, note=note, proved=proved)
+
+    if swapper is None or target is None:
+        return move(False)
+    if swapper.at_once(target):
+        state = move(False)
+        if swapper.adopt(state):
+            return state
+        return swapper.follow(state)
+    return swapper.swap(swapper.effective(target).digests, move).state
+
+
+def _carry_out(swapper: Swapper | None, digests: set[str], move: Callable[[bool], AliasState]) -> SwapReport:
+    if swapper is not None and (swapper.host is not None or not digests):
+        return swapper.swap(digests, move)
+    state = move(False)
+    if swapper is not None:
+        swapper.follow(state)
+    return SwapReport(state, {}, (), {})
+
+
+def _verified(registry: Registry, digest: str) -> Any:
+    from memkit.adapters.verify import inspect
+
+    return inspect(Path(registry.path(digest)), expected=digest)
+
+
+def _roles(manifest: Any, roles: Sequence[str] | None) -> tuple[str, ...]:
+    chosen = tuple(manifest.roles if roles is None else roles)
+    if not chosen or (odd := sorted(set(chosen) - set(manifest.roles))):
+        raise InvalidInput(
+            f"the adapter does not serve {', '.join(odd) if chosen else 'no roles'}",
+            why=f"it was trained for {', '.join(manifest.roles)}",
+            fix="leave roles= out, or name some of these",
+        )
+    return chosen
+
+
+def _check_gates(manifest: Any, ungated: bool) -> None:
+    from memkit.adapters.manifest import PROBE
+
+    if ungated:
+        return
+    failed = [gate.name for gate in manifest.gates if not gate.passed]
+    if failed:
+        what, reason = f"gates failed: {', '.join(failed)}", "gates_failed"
+    elif not manifest.gates:
+        what, reason = "no gate was run", "no_gates"
+    elif manifest.kind == "lora" and PROBE not in manifest.files:
+        what, reason = "it has no probe, so nothing could show that it is in effect", "no_probe"
+    else:
+        return
+    raise GateRefused(
+        f"not promoted: {what}",
+        why="only adapters that were shown to be better are taken into service",
+        fix="run memkit-train gate, or pass --ungated (recorded in the history)",
+        reason=reason,
+        failed=failed,
+    )
+
+
+def _check_taints(digest: str, subjects: Sequence[str], policy: TaintPolicy) -> None:
+    if not subjects or policy == "warn":
+        return
+    if callable(policy):
+        policy(digest, subjects)
+        return
+    raise GateRefused(
+        f"not promoted: it learned from {len(subjects)} erased user{'s' if len(subjects) > 1 else ''}",
+        why="weights may remember what was erased",
+        fix="train it again without them, or allow it: memkit adapters promote … --allow-tainted",
+        reason="tainted",
+    )

@@ -1,0 +1,316 @@
+"""The registry: immutable adapters in digest-named folders, and aliases in one small SQLite file beside them.
+
+    <root>/<digest>/            an adapter, read-only, complete from the moment it has its name
+    <root>/registry.sqlite      aliases and their history, taints
+    <root>/.in-use/<digest>     locked by every process that has the adapter loaded
+    <root>/.incoming-…          being published; .trash-… being removed
+
+Several processes share it. An adapter appears by a rename, an alias moves in one transaction that compares first, so a
+crash at any moment leaves the registry as it was before the step or after it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from memkit.adapters._files import copy_durable, sync_folder
+from memkit.adapters._inuse import InUse
+from memkit.adapters._state import ANY, Expected, State
+from memkit.adapters.plan import AliasState, Route, Routes
+from memkit.errors import AdapterRejected, InvalidInput, NotFound
+from memkit.seams import Clock, SystemClock
+
+__all__ = ["ANY", "Expected", "GcReport", "Known", "Registry"]
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_ALIAS = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_STALE_S = 3600.0
+"""Leftovers of publishers that died are swept after this time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An adapter in the registry."""
+
+    digest: str
+    path: Path
+    kind: str
+    roles: tuple[str, ...]
+    created_at: str
+    gated: bool
+    parent: str | None
+    bytes: int
+    aliases: tuple[str, ...] = ()
+    tainted: tuple[str, ...] = ()
+    """Subjects that were erased after it had learned from them."""
+    damaged: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GcReport:
+    removed: tuple[str, ...]
+    kept: Mapping[str, str]
+    """Digest → why it stays."""
+    freed_bytes: int
+
+
+class Registry:
+    """Thread-safe; any number per folder, in any number of processes."""
+
+    def __init__(self, root: Path | str, *, clock: Clock | None = None) -> None:
+        self.root = Path(root)
+        self.root.mkdir(parents=True, exist_ok=True)
+        self._clock = clock or SystemClock()
+        self._state = State(self.root / "registry.sqlite")
+        self.in_use = InUse(self.root / ".in-use")
+
+    # ---- adapters ------------------------------------------------------------------------------------------
+
+    def publish(self, source: Path | str) -> str:
+        """Verify a folder and take it in. Returns its digest; publishing the same bytes again changes nothing."""
+        from memkit.adapters.manifest import MANIFEST
+        from memkit.adapters.verify import inspect
+
+        source = Path(source)
+        manifest = inspect(source).manifest
+        target = self.root / manifest.digest
+        if target.is_dir():
+            inspect(target, expected=manifest.digest)
+            return manifest.digest
+        staging = self.root / f".incoming-{secrets.token_hex(8)}"
+        staging.mkdir()
+        try:
+            for name in sorted(manifest.files):
+                copied = copy_durable(source / name, staging / name)
+                if copied != manifest.files[name].model_dump():
+                    raise AdapterRejected(
+                        f"{name} changed while it was published", fix="publish again", reason="hash_mismatch"
+                    )
+            copy_durable(source / MANIFEST, staging / MANIFEST)
+            inspect(staging, expected=manifest.digest)
+            for file in staging.iterdir():
+                file.chmod(0o444)
+            sync_folder(staging)
+            with suppress(OSError):  # another publisher of the same bytes may have been faster
+                os.rename(staging, target)
+            sync_folder(self.root)
+        finally:
+            _remove(staging)
+        inspect(target, expected=manifest.digest)
+        return manifest.digest
+
+    def path(self, digest: str) -> Path:
+        """The folder of an adapter. Digests are looked up, never joined blindly into a path."""
+        folder = self.root / digest if _DIGEST.fullmatch(digest) else None
+        if folder is None or not folder.is_dir():
+            raise NotFound(
+                f"no adapter {digest[:64]!r} in this registry",
+                why=f"{self.root} has no such folder",
+                fix="memkit adapters list shows what is there",
+            )
+        return folder
+
+    def find(self, name: str) -> str:
+        """A digest, or the beginning of one (at least 6 characters), as people type it."""
+        if _DIGEST.fullmatch(name):
+            self.path(name)
+            return name
+        matches = [known for known in self.digests() if len(name) >= 6 and known.startswith(name)]
+        if len(matches) != 1:
+            raise NotFound(
+                f"{name[:64]!r} names {len(matches)} adapters",
+                why="a digest, or at least 6 characters from its beginning, names one",
+                fix="memkit adapters list shows the digests",
+            )
+        return matches[0]
+
+    def digests(self) -> list[str]:
+        return sorted(entry.name for entry in os.scandir(self.root) if _DIGEST.fullmatch(entry.name))
+
+    def list(self) -> list[Known]:
+        named: dict[str, list[str]] = {}
+        for state in self.aliases().values():
+            for digest in state.digests:
+                named.setdefault(digest, []).append(state.alias)
+        taints = self._state.taints()
+        return [self._known(d, tuple(named.get(d, ())), tuple(taints.get(d, ()))) for d in self.digests()]
+
+    def _known(self, digest: str, aliases: tuple[str, ...], tainted: tuple[str, ...]) -> Known:
+        from memkit.adapters.verify import read_manifest
+
+        folder = self.root / digest
+        try:
+            manifest = read_manifest(folder)
+        except AdapterRejected as error:
+            return Known(digest, folder, "?", (), "", False, None, 0, aliases, tainted, str(error.details["reason"]))
+        size = sum(entry.bytes for entry in manifest.files.values())
+        return Known(
+            digest, folder, manifest.kind, manifest.roles, manifest.created_at, manifest.gated,
+            manifest.training.parent, size, aliases, tainted,
+            "" if manifest.digest == digest else "other_digest",
+        )  # fmt: skip
+
+    # ---- aliases -------------------------------------------------------------------------------------------
+
+    def alias(self, name: str) -> AliasState:
+        """The alias as it stands; version 0 serves the base model everywhere."""
+        return self._state.alias(alias_name(name))
+
+    def aliases(self) -> dict[str, AliasState]:
+        return self._state.aliases()
+
+    def version_of(self, name: str, version: int) -> AliasState | None:
+        return self._state.version(alias_name(name), version)
+
+    def history(self, name: str, limit: int = 100) -> list[AliasState]:
+        """Newest first."""
+        return self._state.history(alias_name(name), limit)
+
+    def move(
+        self,
+        name: str,
+        change: Callable[[Mapping[str, Route]], Routes],
+        *,
+        expected: Expected = ANY,
+        roles: Iterable[str] = (),
+        actor: str = "",
+        action: str = "promote",
+        note: str = "",
+        ungated: bool = False,
+        proved: bool = False,
+    ) -> AliasState:
+        """Compare and swap: read the alias, compare, apply `change` to its routes, write the next version. `expected`
+        is a version, or the digest (None: the base model) that is stable in `roles`. Raises `StaleAlias`."""
+        return self._state.move(
+            alias_name(name), change, expected=expected, roles=tuple(roles), actor=actor, action=action, note=note,
+            ungated=ungated, proved=proved, at=self._clock.now().isoformat(), exists=self._must_exist,
+        )  # fmt: skip
+
+    def rollback(
+        self, name: str, *, expected: Expected = ANY, actor: str = "", note: str = "", proved: bool = False
+    ) -> AliasState:
+        """Undo the last change of the alias, as a new version. Repeated, it goes further back."""
+        return self._state.rollback(
+            alias_name(name), expected=expected, actor=actor, note=note, proved=proved,
+            at=self._clock.now().isoformat(), exists=self._must_exist,
+        )  # fmt: skip
+
+    def prove(self, name: str, version: int) -> None:
+        """Record that a serving process loaded and probed what this version names."""
+        self._state.prove(alias_name(name), version)
+
+    def changes(self) -> int:
+        """A number that changes when any process changes an alias; cheap enough to poll."""
+        return self._state.changes()
+
+    def _must_exist(self, digests: Iterable[str]) -> None:
+        for digest in digests:
+            self.path(digest)
+
+    # ---- erased subjects -----------------------------------------------------------------------------------
+
+    def taint(self, subject: str) -> list[str]:
+        """Mark every adapter that learned from this (opaque) subject. Returns their digests."""
+        from memkit.adapters.verify import read_manifest
+
+        hit: list[str] = []
+        for digest in self.digests():
+            with suppress(AdapterRejected):
+                data = read_manifest(self.root / digest).data
+                if data is not None and subject in data.subjects:
+                    hit.append(digest)
+        self._state.taint(hit, subject, self._clock.now().isoformat())
+        return hit
+
+    def taints(self, digest: str) -> list[str]:
+        return self._state.taints().get(digest, [])
+
+    # ---- garbage -------------------------------------------------------------------------------------------
+
+    def gc(self, *, keep: int = 2, min_age_s: float = 86_400.0, dry_run: bool = False) -> GcReport:
+        """Remove adapters that nothing names: no alias, none of the last `keep` generations that rollback could return
+        to, no process that has it loaded, and not published within `min_age_s`."""
+        removed: list[str] = []
+        kept: dict[str, str] = {}
+        freed = 0
+        for digest in self.digests():
+            with self._state.exclusive():
+                why = self._kept_because(digest, keep, min_age_s)
+                if why:
+                    kept[digest] = why
+                    continue
+                folder = self.root / digest
+                freed += sum(file.stat().st_size for file in folder.iterdir())
+                removed.append(digest)
+                if dry_run:
+                    continue
+                trash = self.root / f".trash-{secrets.token_hex(8)}"
+                os.rename(folder, trash)
+            _remove(trash)
+            self.in_use.forget(digest)
+        if not dry_run:
+            self._sweep()
+        return GcReport(tuple(removed), kept, freed)
+
+    def _kept_because(self, digest: str, keep: int, min_age_s: float) -> str:
+        for state in self._state.aliases().values():
+            if digest in state.digests:
+                return f"alias {state.alias} names it"
+            for generation in self._generations(state, keep):
+                if digest in generation.digests:
+                    return f"{state.alias} can roll back to it"
+        if self.in_use.held(digest):
+            return "a process has it loaded"
+        if time.time() - (self.root / digest).stat().st_mtime < min_age_s:
+            return "it was published a short while ago"
+        return ""
+
+    def _generations(self, state: AliasState, keep: int) -> list[AliasState]:
+        out: list[AliasState] = []
+        at = state.back
+        while at is not None and len(out) < keep:
+            found = self._state.version(state.alias, at)
+            if found is None:
+                break
+            out.append(found)
+            at = found.back
+        return out
+
+    def warm(self, state: AliasState, keep: int) -> frozenset[str]:
+        """What should stay loaded so that rollback needs no disk: the adapters of the last `keep` generations, this one
+        included."""
+        generations = [state, *self._generations(state, max(0, keep - 1))]
+        return frozenset(digest for one in generations for digest in one.digests)
+
+    def _sweep(self) -> None:
+        for entry in os.scandir(self.root):
+            leftover = entry.name.startswith((".incoming-", ".trash-"))
+            if leftover and time.time() - entry.stat(follow_symlinks=False).st_mtime > _STALE_S:
+                _remove(Path(entry.path))
+
+    def close(self) -> None:
+        self.in_use.close()
+        self._state.close()
+
+
+def alias_name(name: str) -> str:
+    if not _ALIAS.fullmatch(name):
+        raise InvalidInput(
+            f"{name[:64]!r} is no alias",
+            why="aliases are lower-case letters, digits, - and _, at most 64",
+            fix="use a name such as production or canary",
+        )
+    return name
+
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,266 @@
+"""Taking an adapter into service: verify, check limits, load, probe, move the alias, drain, unload.
+
+The alias moves only after the loaded adapter has behaved as its trainer recorded. Whatever fails before that leaves
+alias and router as they were; whatever is killed leaves an alias that names an adapter which passed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from memkit.adapters.hosts.base import AdapterHost, HostLimits, MergingHost, ScoringHost
+from memkit.adapters.plan import AliasState
+from memkit.adapters.registry import Registry
+from memkit.adapters.router import Router
+from memkit.errors import AdapterError, HostFull, IncompatibleBase, MemkitError, NotFound, ProbeFailed
+from memkit.errors import AdapterRejected as Rejected
+
+STEPS = ("verify", "limits", "load", "probe", "move", "drain", "unload")
+_BAD_ARTIFACT = (Rejected, IncompatibleBase, ProbeFailed, NotFound)
+"""The adapter is at fault, not this process or its server."""
+
+
+@dataclass(frozen=True, slots=True)
+class SwapReport:
+    state: AliasState
+    probes: Mapping[str, Any]
+    """Digest → `ProbeResult`, or None where it could not be probed, for what was loaded now."""
+    unchecked: tuple[str, ...]
+    """Parts of the compatibility check that neither manifest nor host could answer."""
+    seconds: Mapping[str, float]
+    unloaded: tuple[str, ...] = ()
+    draining: tuple[str, ...] = ()
+    """Still leased when the drain deadline passed; unloaded later."""
+
+
+@dataclass(slots=True)
+class _Work:
+    probes: dict[str, Any] = field(default_factory=dict[str, Any])
+    unchecked: dict[str, None] = field(default_factory=dict[str, None])
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    proved: bool = True
+
+
+class Swapper:
+    """One per process and store. `serving` says what is served (a callable: a model's digests take time to compute);
+    `keep` generations stay loaded for rollback; `on_step` is told the name of each step before it is taken."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        router: Router,
+        host: AdapterHost | None,
+        *,
+        serving: Callable[[], Any],
+        keep: int = 2,
+        drain_s: float = 30.0,
+        merge: bool = True,
+        on_step: Callable[[str], None] | None = None,
+    ) -> None:
+        self.registry, self.router, self.host = registry, router, host
+        self._serving, self._keep, self._drain_s, self._merge = serving, keep, drain_s, merge
+        self._on_step = on_step or (lambda _: None)
+        self._swapping = threading.RLock()
+        self.rankers: dict[str, Any] = {}
+        """Loaded ranker weights by digest."""
+
+    # ---- the procedure ---------------------------------------------------------------------------------------
+
+    def swap(self, digests: Iterable[str], move: Callable[[bool], AliasState]) -> SwapReport:
+        """Bring `digests` in, then `move(proved)` the alias, then serve it, drain and unload. A `StaleAlias` from
+        `move` unloads what was brought in for nothing."""
+        with self._swapping:
+            work = _Work()
+            try:
+                self._bring_in(digests, work)
+                state = self._timed("move", work, lambda: move(work.proved))
+            except BaseException:
+                self._tidy(0.0)
+                raise
+            self._serve(state, work)
+            unloaded, draining = self._tidy(self._drain_s, work)
+            return SwapReport(state, work.probes, tuple(work.unchecked), work.seconds, unloaded, draining)
+
+    def follow(self, state: AliasState) -> AliasState:
+        """Serve what another process moved the alias to. A promotion that nobody proved and whose adapter fails here is
+        taken back; one that somebody proved is only not served here. Returns what is served now; raises what failed."""
+        with self._swapping:
+            work = _Work()
+            try:
+                self._serve(state, work)
+            except _BAD_ARTIFACT as error:
+                if state.proved or self.host is None:
+                    raise
+                with suppress(AdapterError):
+                    self.registry.rollback(
+                        state.alias, expected=state.version, actor="memkit", note=f"taken back: {error.what}"
+                    )
+                raise
+            if work.proved and not state.proved:
+                self.registry.prove(state.alias, state.version)
+            self._tidy(0.0)
+            return state
+
+    def fall_back(self, state: AliasState) -> AliasState | None:
+        """The newest earlier generation that can be served, when `state` cannot and nothing is served yet."""
+        with self._swapping:
+            at = state.back
+            while at is not None:
+                earlier = self.registry.version_of(state.alias, at)
+                if earlier is None:
+                    return None
+                with suppress(MemkitError):
+                    self._serve(earlier, _Work())
+                    return earlier
+                at = earlier.back
+        return None
+
+    def at_once(self, state: AliasState) -> bool:
+        """Whether `state` can be served without loading anything."""
+        return self.router.can_serve(self.effective(state))
+
+    def adopt(self, state: AliasState) -> bool:
+        return self.router.adopt(self.effective(state))
+
+    def effective(self, state: AliasState) -> AliasState:
+        """What of an alias this process serves: without a host, only the ranker."""
+        if self.host is not None:
+            return state
+        return replace(state, routes={role: route for role, route in state.routes.items() if role == "ranker"})
+
+    def tidy(self) -> None:
+        """Unload what is drained and no longer wanted. Never waits, neither for leases nor for a swap under way."""
+        if self._swapping.acquire(blocking=False):
+            try:
+                self._tidy(0.0)
+            finally:
+                self._swapping.release()
+
+    # ---- its steps -----------------------------------------------------------------------------------------
+
+    def _serve(self, state: AliasState, work: _Work) -> None:
+        effective = self.effective(state)
+        self._bring_in(effective.digests, work)
+        self.router.adopt(effective)
+        if self._merge and isinstance(self.host, MergingHost):
+            stable = {route.stable for role, route in effective.routes.items() if role != "ranker"}
+            for name in self.router.residents - set(self.rankers):
+                self.host.merge(name, name in stable)
+
+    def _bring_in(self, digests: Iterable[str], work: _Work) -> None:
+        for digest in sorted(set(digests) - self.router.residents):
+            self._load(digest, work)
+            self.router.loaded(digest)
+
+    def _load(self, digest: str, work: _Work) -> None:
+        from memkit.adapters.manifest import RANKER
+        from memkit.adapters.verify import check_serving, inspect
+
+        self.registry.in_use.hold(digest)
+        try:
+            verified = self._timed("verify", work, lambda: inspect(self.registry.path(digest), expected=digest))
+            work.unchecked |= dict.fromkeys(check_serving(verified.manifest, self._serving()))
+            if verified.manifest.kind == "ranker":
+                from memkit.retrieval import RankerWeights
+
+                self.rankers[digest] = RankerWeights.load(verified.path / RANKER)
+            elif self.host is None:
+                raise HostFull(
+                    "this process cannot serve LoRA adapters",
+                    why="its model is reached without an adapter host",
+                    fix="open the store with a local model (hf:…), or pass a host as adapters=",
+                    reason="no_host",
+                )
+            else:
+                self._load_lora(self.host, verified, work)
+        except BaseException:
+            self.registry.in_use.release(digest)
+            raise
+
+    def _load_lora(self, host: AdapterHost, verified: Any, work: _Work) -> None:
+        self._timed("limits", work, lambda: self._check_limits(host, verified))
+        name = verified.manifest.digest
+        try:
+            self._timed("load", work, lambda: host.load(verified.artifact))
+            work.probes[name] = self._timed("probe", work, lambda: self._probe(host, verified))
+        except BaseException:
+            with suppress(MemkitError):
+                self._unload(host, name)
+            raise
+        work.proved = work.proved and work.probes[name] is not None
+
+    def _check_limits(self, host: AdapterHost, verified: Any) -> None:
+        from memkit.adapters.verify import check_host
+
+        limits = host.capabilities()
+        _check_served_base(limits, verified)
+        try:
+            check_host(verified, limits, resident=len(host.resident()))
+        except HostFull as error:
+            if error.details.get("reason") != "host_full":
+                raise
+            self._tidy(0.0, keep=0)  # warm generations make room for new ones
+            check_host(verified, limits, resident=len(host.resident()))
+
+    def _probe(self, host: AdapterHost, verified: Any) -> Any:
+        from memkit.adapters.manifest import PROBE
+        from memkit.adapters.probe import read_probe, run_probe
+
+        if PROBE not in verified.manifest.files or not isinstance(host, ScoringHost) or not host.capabilities().scores:
+            return None
+        return run_probe(host, verified.manifest.digest, read_probe(verified.path))
+
+    def _tidy(
+        self, timeout_s: float, work: _Work | None = None, *, keep: int | None = None
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """(unloaded, still leased)."""
+        keep = self._keep if keep is None else keep
+        warm = frozenset[str]()
+        if keep:
+            warm = warm.union(*(self.registry.warm(state, keep) for state in self.router.aliases().values()))
+        idle = self.router.idle(warm)
+        unloaded: list[str] = []
+        for name in idle:
+            if not self._timed("drain", work, lambda name=name: self.router.retire(name, timeout_s)):
+                continue
+            self.registry.in_use.release(name)
+            if self.rankers.pop(name, None) is None and self.host is not None:
+                self._timed("unload", work, lambda name=name: self._unload(self.host, name))
+            unloaded.append(name)
+        return tuple(unloaded), tuple(name for name in idle if name not in unloaded)
+
+    def _unload(self, host: AdapterHost | None, name: str) -> None:
+        if host is None:
+            return
+        if not host.capabilities().shared:
+            host.unload(name)
+            return
+        with self.registry.in_use.alone(name) as free:
+            if free:
+                host.unload(name)
+
+    def _timed(self, step: str, work: _Work | None, act: Callable[[], Any]) -> Any:
+        self._on_step(step)
+        started = time.monotonic()
+        try:
+            return act()
+        finally:
+            if work is not None:
+                work.seconds[step] = work.seconds.get(step, 0.0) + time.monotonic() - started
+
+
+def _check_served_base(limits: HostLimits, verified: Any) -> None:
+    from memkit.adapters.verify import Serving, check_serving
+
+    served = Serving(
+        base_digest=limits.base_digest,
+        base_id=limits.base_id,
+        tokenizer_digest=limits.tokenizer_digest,
+        template_digest=limits.template_digest,
+    )
+    check_serving(verified.manifest, served)
