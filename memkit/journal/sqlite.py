@@ -145,11 +145,15 @@ class SqliteEngine:
     def _connect(self) -> sqlite3.Connection:
         if not self._read_only:
             connection = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
-            connection.execute("PRAGMA synchronous=FULL")
-            connection.execute("PRAGMA secure_delete=ON")
+            pragmas = ["synchronous=FULL", "secure_delete=ON"]
             if sys.platform == "darwin":
-                connection.execute("PRAGMA fullfsync=ON")
-                connection.execute("PRAGMA checkpoint_fullfsync=ON")
+                pragmas += ["fullfsync=ON", "checkpoint_fullfsync=ON"]
+            try:
+                for pragma in pragmas:  # even these wait while another process folds the log on its way out
+                    self._patiently(lambda sql=f"PRAGMA {pragma}": connection.execute(sql))
+            except BaseException:
+                connection.close()
+                raise
             return connection
         uri = f"{self._path.resolve().as_uri()}?mode=ro"
         unwritable = not os.access(self._path.parent, os.W_OK)

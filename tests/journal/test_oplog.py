@@ -94,7 +94,10 @@ def test_reads_are_scoped_by_user(journal: Journal) -> None:
     assert [record.id for _, record in journal.live(user_id="ana")] == [mine, coached]
     assert (journal.count_live(user_id="ana"), journal.count_live()) == (2, 3)
     assert [op.memory_id for op in journal.ops(user_id="bob", op_id=journal.ops(bank=ANA)[0].op_id)] == []
-    assert [(u.user_id, u.agents, u.memories) for u in journal.users()] == [("ana", ("", "coach"), 2), ("bob", ("",), 1)]
+    assert [(u.user_id, u.agents, u.memories) for u in journal.users()] == [
+        ("ana", ("", "coach"), 2),
+        ("bob", ("",), 1),
+    ]
 
 
 HOSTILE = [

@@ -1,0 +1,224 @@
+"""Several threads and processes on one store: the normal case."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from memkit.errors import StoreBusy
+from memkit.journal import Journal
+from memkit.journal.locks import StoreLocks
+from tests.journal.making import ANA, AT, IDS, add, adds, finish, intake, open_journal, start, texts
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+
+
+def test_one_fact_from_32_threads_is_one_memory(journal: Journal) -> None:
+    barrier = threading.Barrier(32)
+
+    def one(number: int) -> None:
+        barrier.wait()
+        said = intake("I have a dog")
+        journal.accept(said, drafts=adds("I have a dog" + "." * (number % 3)))
+
+    with ThreadPoolExecutor(32) as pool:
+        list(pool.map(one, range(32)))
+    assert len(journal.live()) == 1
+    assert sorted(op.seq for op in journal.ops()) == list(range(1, 33))
+
+
+def test_one_fact_from_4_processes_is_one_memory_and_seqs_have_no_gap(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    program = """
+        journal = open_journal(Path(sys.argv[1]))
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for number in range(25):
+            journal.accept(intake("same"), drafts=adds("same"))
+            add(journal, f"{os.getpid()} {number}")
+            assert texts(journal).count(f"{os.getpid()} {number}") == 1  # read your writes
+        journal.close()
+    """
+    processes = [start(program, path) for _ in range(4)]  # all four create the store
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    seen: list[int] = []
+    journal = open_journal(path)
+    while any(process.poll() is None for process in processes):
+        seen += [op.seq for op in journal.ops(after=seen[-1] if seen else 0)]
+    seen += [op.seq for op in journal.ops(after=seen[-1] if seen else 0)]
+    finish(processes)
+    assert seen == list(range(1, 201))  # a reader that only looks forward misses nothing
+    assert sorted(texts(journal)).count("same") == 1
+    assert len(texts(journal)) == 101
+    assert journal.check() == []
+    journal.close()
+
+
+@needs_fork
+def test_a_forked_child_is_a_worker_of_its_own(journal: Journal) -> None:
+    held = journal.accept(intake("1"), claim=True).claim
+    assert held is not None
+    mine, stop = journal.worker_id, threading.Event()
+
+    def busy() -> None:
+        while not stop.is_set():
+            add(journal, IDS.new("x"))
+
+    threads = [threading.Thread(target=busy) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    children: list[int] = []
+    for number in range(5):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                add(journal, f"child {number}")
+                with journal.lance_lock(False):
+                    code = 0 if journal.worker_id != mine and journal.claim_next() is None else 2
+                journal.close()
+            finally:
+                os._exit(code)
+        children.append(child)
+    codes = [os.waitpid(child, 0)[1] for child in children]
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert codes == [0] * 5
+    assert {f"child {number}" for number in range(5)} <= set(texts(journal))
+    assert journal.owns(held)
+    journal.apply(ANA, adds("done"), decision_id="d", at=AT, claim=held)
+
+
+@needs_fork
+def test_a_fork_inherits_no_lock(journal: Journal) -> None:
+    """The child must not keep a lock of its dead parent alive, nor believe it holds one."""
+    with journal.applier_lock():
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                locks = journal._locks
+                locks._patience = 0.05
+                with journal.applier_lock():
+                    code = 2
+            except StoreBusy:
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def test_the_applier_lock_is_exclusive_and_starves_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    open_journal(path).close()
+    program = """
+        journal = open_journal(Path(sys.argv[1]))
+        path = Path(sys.argv[1]) / "holder"
+        turns, end = 0, time.monotonic() + 1.5
+        while time.monotonic() < end:
+            with journal.applier_lock():
+                assert not path.exists()
+                path.write_text("held")
+                time.sleep(0.003)
+                path.unlink()
+            turns += 1
+        print(turns)
+    """
+    shares = [int(output) for output in finish([start(program, path) for _ in range(3)])]
+    assert min(shares) * 8 > max(shares)
+
+
+def test_the_applier_lock_keeps_threads_and_journals_of_one_process_apart(tmp_path: Path, journal: Journal) -> None:
+    other, inside, order = open_journal(tmp_path / "store"), threading.Lock(), []
+
+    def work(one: Journal) -> None:
+        for _ in range(10):
+            with one.applier_lock():
+                assert inside.acquire(blocking=False)
+                order.append(threading.get_ident())
+                time.sleep(0.0005)
+                inside.release()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, [journal, other, journal, other]))
+    assert len(order) == 40
+    other.close()
+
+
+def test_lance_readers_share_and_a_writer_is_alone_and_not_starved(tmp_path: Path, journal: Journal) -> None:
+    program = """
+        journal = open_journal(Path(sys.argv[1]))
+        flag = Path(sys.argv[1]) / "alone"
+        print("reading", flush=True)
+        end = time.monotonic() + 20
+        while time.monotonic() < end and not (Path(sys.argv[1]) / "stop").exists():
+            with journal.lance_lock(False):
+                assert not flag.exists()
+                time.sleep(0.02)
+    """
+    path = tmp_path / "store"
+    readers = [start(program, path) for _ in range(3)]
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            with journal.lance_lock(False), journal.lance_lock(False):
+                assert not (path / "alone").exists()
+                time.sleep(0.01)
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for reader in readers:
+        assert reader.stdout is not None
+        reader.stdout.readline()
+    for _ in range(5):
+        with journal.lance_lock(True):
+            (path / "alone").write_text("x")
+            with journal.lance_lock(False):
+                time.sleep(0.01)
+            (path / "alone").unlink()
+    stop.set()
+    (path / "stop").write_text("x")
+    for thread in threads:
+        thread.join()
+    finish(readers)
+    with journal.lance_lock(False), pytest.raises(StoreBusy), journal.lance_lock(True):
+        pass
+
+
+def test_a_killed_holder_frees_its_locks(tmp_path: Path, journal: Journal) -> None:
+    program = """
+        journal = open_journal(Path(sys.argv[1]))
+        with journal.applier_lock(), journal.lance_lock(True):
+            print("held", flush=True)
+            time.sleep(60)
+    """
+    holder = start(program, tmp_path / "store")
+    with holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        locks = StoreLocks.attach(tmp_path / "store" / "locks")
+        locks._patience = 0.05
+        with pytest.raises(StoreBusy), journal.lance_lock(False):
+            pass
+        with pytest.raises(StoreBusy), journal.applier_lock():
+            pass
+        locks._patience = 10
+        holder.kill()
+        holder.wait()
+        with journal.applier_lock(), journal.lance_lock(True):
+            pass
+        locks.close()
