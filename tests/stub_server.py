@@ -48,7 +48,7 @@ class StubServer:
     key: str | None = None
     """Requests without this key get 401."""
     refuses: frozenset[str] = frozenset()
-    """Parameters answered with 400: logprobs, json_schema, json_object, tools, max_tokens, temperature, stream_options."""
+    """Parameters answered with 400: logprobs, json_schema, json_object, tools, max_tokens, temperature…"""
     vague: bool = False
     """Refusals do not say what they refuse."""
     token_ids: bool = False

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any
 
 import httpx
 
@@ -45,16 +44,18 @@ class PinnedTransport(httpx.AsyncBaseTransport):
             found = await _resolved(name, port or self._url.port)
         except OSError as error:
             raise httpx.ConnectError(f"the name cannot be resolved ({type(error).__name__})") from None
-        found = sorted(found, key=lambda info: info[0] != socket.AF_INET)
-        addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
+        found.sort(key=lambda info: info[0] != socket.AF_INET)
+        addresses = list(dict.fromkeys(address for _, address in found))
         for address in addresses:
             check_resolved(self._url, address)
         return addresses
 
 
-async def _resolved(name: str, port: int) -> list[tuple[int, int, int, str, Any]]:
+async def _resolved(name: str, port: int) -> list[tuple[int, str]]:
+    """(family, address) pairs."""
     try:
-        return await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
+        infos = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except RuntimeError:
         # at exit, while the last turns are decided, the interpreter starts no more helper threads
-        return list(socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
+        infos = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    return [(int(info[0]), str(info[4][0])) for info in infos]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import inspect
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any
 
 from memkit.backbones.base import GenReply, GenRequest
@@ -96,12 +97,14 @@ class CallableBackbone:
                 self._slots.release()
 
         _start(call)
+        # not `result(timeout=)`: its TimeoutError could be the function's own
+        wait([result], timeout=max(0.0, ends - time.monotonic()))
+        if not result.done():
+            raise self._late(request)
         try:
-            text = result.result(timeout=max(0.0, ends - time.monotonic()))
+            text = result.result()
         except ModelError:
             raise
-        except TimeoutError:
-            raise self._late(request) from None
         except Exception as error:
             raise ModelUnavailable(
                 f"the function {self._name} raised {type(error).__name__}",
@@ -114,7 +117,7 @@ class CallableBackbone:
         messages = [{"role": message.role, "content": message.content} for message in request.prompt.messages]
         value: Any = self._call(messages)
         if inspect.isawaitable(value):
-            value = self._awaited(value, ends)
+            value = self._loop.run(self._awaited(value, request, ends))
         if not isinstance(value, str):
             raise BadReply(
                 f"the function {self._name} returned {type(value).__name__}", why="a reply is text", fix="return a str"
@@ -123,14 +126,15 @@ class CallableBackbone:
             raise ReplyTooLarge(f"the function {self._name} returned {len(value)} characters", fix="bound its output")
         return value
 
-    def _awaited(self, value: Awaitable[str], ends: float) -> str:
-        async def bounded() -> str:
-            import asyncio
-
-            async with asyncio.timeout(max(0.0, ends - time.monotonic())):
+    async def _awaited(self, value: Awaitable[str], request: GenRequest, ends: float) -> str:
+        scope = asyncio.timeout(max(0.0, ends - time.monotonic()))
+        try:
+            async with scope:
                 return await value
-
-        return self._loop.run(bounded())
+        except TimeoutError:
+            if scope.expired():
+                raise self._late(request) from None
+            raise
 
     def _late(self, request: GenRequest) -> ModelTimeout:
         return ModelTimeout(

@@ -1,0 +1,49 @@
+"""Requests as the roles make them, and a stopwatch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from memkit.backbones.base import GenRequest, Sampling
+from memkit.errors import ModelError
+from memkit.roles.base import ChatMessage, Prompt, RoleName, View
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"operations": {"type": "array", "items": {"type": "string"}}},
+    "required": ["operations"],
+    "additionalProperties": False,
+}
+
+
+def request(
+    text: str = "I adopted a dog named Buddy.",
+    *,
+    role: RoleName = "manager",
+    schema: dict[str, Any] | None = SCHEMA,
+    adapter: str | None = None,
+    temperature: float = 0.0,
+    deadline_s: float = 10.0,
+    max_calls: int = 3,
+    key: str = "d_1",
+) -> GenRequest:
+    prompt = Prompt(
+        role=role, style="json" if schema else "compact", version=f"{role}/1:test",
+        messages=(ChatMessage("system", "Reply in JSON."), ChatMessage("user", text)),
+        grammar=None, schema=schema, max_tokens=200, view=View(),
+    )  # fmt: skip
+    return GenRequest(
+        prompt, key=key, adapter=adapter, sampling=Sampling(temperature), deadline_s=deadline_s, max_calls=max_calls
+    )
+
+
+def failure(act: Callable[[], Any]) -> tuple[ModelError, float]:
+    """The error that `act` raises, and after how many seconds."""
+    started = time.monotonic()
+    try:
+        act()
+    except ModelError as error:
+        return error, time.monotonic() - started
+    raise AssertionError("no error was raised")
