@@ -77,7 +77,7 @@ class Runtime:
             raise
         self.reader = BankReader(self.journal, lambda: self.projection, self.embedder, self.config)
         self.projector = Projector(self.journal, lambda: self.projection, self.embedder, self.config)
-        self.traces = TraceBuffer(self.journal)
+        self.traces = TraceBuffer(self.journal, self.clock)
         self._explore = explore
         _OPEN.add(self)
         for user_id in self.journal.unfinished_erasures():

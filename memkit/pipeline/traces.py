@@ -1,24 +1,35 @@
 """Traces of reads: written in groups, a fraction of a second late, so that a search pays no commit.
 
-What an answer was served must be known when feedback comes; so everything that refers to a trace flushes first."""
+What an answer was served must be known when feedback comes; so everything that refers to a trace flushes first. The
+buffer also remembers which answer each talk is waiting to hear back on, and notes what the next turn says of it."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections import OrderedDict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memkit.errors import NotFound
+from memkit.models import Bank, Turn, digest
+from memkit.pipeline import implicit
 
 if TYPE_CHECKING:
-    from memkit.journal import Journal, Trace
+    from memkit.journal import FeedbackRecord, Journal, Trace
+    from memkit.seams import Clock
 
 _GROUP = 64
 _DELAY_S = 0.25
+_TALKS = 10_000
+"""Answers that wait for the user's next turn; the oldest are forgotten."""
 
 
 class TraceBuffer:
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self, journal: Journal, clock: Clock) -> None:
+        self._journal, self._clock = journal, clock
+        self._answered: OrderedDict[tuple[str, str], tuple[str, str]] = OrderedDict()
+        self._signals: list[FeedbackRecord] = []
         self._lock = threading.Lock()
         self._waiting: list[Trace] = []
         self._timer: threading.Timer | None = None
@@ -27,12 +38,31 @@ class TraceBuffer:
         with self._lock:
             self._waiting.append(trace)
             full = now or len(self._waiting) >= _GROUP
-            if not full and self._timer is None:
-                self._timer = threading.Timer(_DELAY_S, self.flush)
-                self._timer.daemon = True
-                self._timer.start()
+            if not full:
+                self._later()
+            if "answer" in trace.payload:
+                self._answered[_talk(trace.bank)] = (trace.trace_id, str(trace.payload["question"]))
+                while len(self._answered) > _TALKS:
+                    self._answered.popitem(last=False)
         if full:
             self.flush()
+
+    def followed(self, bank: Bank, turns: Sequence[Turn]) -> None:
+        """The user has said something since the last answer."""
+        with self._lock:
+            trace_id, question = self._answered.get(_talk(bank), ("", ""))
+            found = implicit.signal(question, turns) if trace_id else None
+            if found is None:
+                return
+            del self._answered[_talk(bank)]
+            self._signals.append(_implicit(trace_id, found, self._clock))
+            self._later()
+
+    def _later(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(_DELAY_S, self.flush)
+            self._timer.daemon = True
+            self._timer.start()
 
     def flush(self) -> None:
         with self._lock:
@@ -40,8 +70,12 @@ class TraceBuffer:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
+            signals, self._signals = self._signals, []
             if waiting:
                 self._journal.write_trace(*waiting)
+            for feedback in signals:
+                with contextlib.suppress(NotFound):  # the user was erased meanwhile
+                    self._journal.add_feedback(feedback)
 
     def get(self, user_id: str, trace_id: str) -> Trace:
         self.flush()
@@ -53,3 +87,14 @@ class TraceBuffer:
                 fix="pass the trace_id of this user's add, search, context or answer",
             )
         return trace
+
+
+def _talk(bank: Bank) -> tuple[str, str]:
+    return bank.user_id, bank.agent_id
+
+
+def _implicit(trace_id: str, found: dict[str, object], clock: Clock) -> FeedbackRecord:
+    from memkit.journal import FeedbackRecord
+
+    feedback_id = "f_" + digest([trace_id, found])[:24]
+    return FeedbackRecord(feedback_id, trace_id, dict(found), source="implicit", created_at=clock.now())

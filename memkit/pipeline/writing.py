@@ -33,6 +33,7 @@ def add(
     expires_at: datetime | str | None,
 ) -> AddResult:
     intake = _intake(runtime, raw, bank, session_id, at, metadata, idempotency_key, infer, expires_at)
+    runtime.traces.followed(bank, intake.turns)
     if not infer:
         accepted = runtime.journal.accept(intake, drafts=[_episode(turn, intake) for turn in intake.turns])
         runtime.applied(bank, len(accepted.ops))

@@ -192,6 +192,21 @@ def test_observe_and_feedback_belong_to_the_user(memory: Memory) -> None:
         memory.feedback(hits.trace_id, reward=2, user_id="ana")
 
 
+def test_the_next_turn_is_recorded_as_an_implicit_signal(memory: Memory) -> None:
+    memory.add("I adopted a dog named Buddy.", user_id="ana")
+    for question, said, signal in [
+        ("pets?", "No, that's wrong, I have two dogs.", "correction"),
+        ("what is the name of my dog", "What is the name of my dog?", "reask"),
+        ("pets?", "Thanks! I am off to Rome.", "next_turn"),
+    ]:
+        hits = memory.search(question, user_id="ana")
+        memory.observe(hits.trace_id, "You have one dog.", user_id="ana")
+        memory.add(said, user_id="ana")
+        memory.flush()
+        (found,) = memory._runtime.journal.feedback_for(hits.trace_id)
+        assert (found.source, found.payload["signal"]) == ("implicit", signal)
+
+
 def test_expired_memories_are_not_served(memory: Memory) -> None:
     past = datetime.now(UTC) - timedelta(seconds=1)
     memory.add("The door code is 1234.", user_id="u", infer=False, expires_at=past)
