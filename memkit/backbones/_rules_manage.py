@@ -1,0 +1,331 @@
+"""One fact against the memories shown with it → one operation, without a model.
+
+Each test looks for one relation between the fact and a memory, in the order in which a wrong match would do most harm:
+said already, over, happened as planned, one more of the same, another value of the same, a finer statement. What
+matches none of them is new. A rewritten memory keeps what it said before.
+"""
+
+# ruff: noqa: SIM905 (lists of words read better as text)
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memkit.backbones._rules_dates import ABSOLUTE
+from memkit.backbones._rules_words import PETS, STOP, content, phrases, stem, tokens
+from memkit.models import Action, normalise
+
+_LONGEST = 390
+"""A merged memory stays within what the compact grammar lets anybody write."""
+
+_PLAN = re.compile(
+    r"\b"
+    + phrases(
+        """plans?/planning/planned/going to/gonna/will/wants?/wanted/hopes?/hoping/intends?/intending
+        /would (?:like|love)/thinking (?:about|of)/considering/looking forward/about to/decided to/booked
+        /is (?:moving|visiting|starting|getting|buying|adopting|leaving|flying|travelling|traveling)"""
+    )
+    + r"\b",
+    re.IGNORECASE,
+)
+_PLAN_WORDS = frozenset("plan want hope intend think consid look forward decid book go have would about get".split())
+_OVER = re.compile(
+    r"\b"
+    + phrases(
+        r"""no longer/not any ?more/stopped/stops/quit/quits/gave up/gave away/giving up/sold/got rid of/broke up with
+        /lost/cancell?ed/dropped/ended/left/divorced/returned/donated/threw away
+        /(?:\w+n['’]t|does not|is not|do not|are not|can not|cannot) .*\b(?:any ?more|any longer)"""
+    )
+    + r"\b",
+    re.IGNORECASE,
+)
+_OVER_WORDS = frozenset(
+    "stop quit give sell get rid break lose cancel drop end leave divorc return donat throw any have anymor".split()
+)
+_WEAK_OVER = frozenset({"left", "lost", "returned", "dropped", "ended"})
+"""These end something only together with what is named by the memory as held: `left their job`, not `left early`."""
+_NOT = re.compile(r"\b(?:not|never|no longer|no|cannot|without)\b|n['’]t\b", re.IGNORECASE)
+_ANOTHER = re.compile(r"\b(?:another|second|third|fourth|one more|additional|new pet|also|too|as well)\b", re.I)
+_COUNTED = re.compile(r"\b(?:another|second|third|fourth|one more|additional)((?: [\w-]+){1,3})", re.IGNORECASE)
+_HOLDING = frozenset({"have", "buy", "rescu", "keep", "speak", "play", "rais"})
+"""Verbs whose objects are kept, so that one more of them belongs to the same memory. Events happen again instead."""
+_ONGOING = re.compile(r"^\S+(?: \w+)? (?:is|are|still|keeps|has been|have been|would|won['’]t)\b", re.IGNORECASE)
+_NAMED = re.compile(r"\b(\w+),? (?:named|called) ([A-Z][\w'’-]*(?: and [A-Z][\w'’-]*)*)")
+
+_SLOTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (name, re.compile(pattern, re.IGNORECASE))
+    for name, pattern in (
+        (
+            "home",
+            r"\b(?:lives?|living|resides?|moved?|moving|relocated|is based|settled)(?: back)?(?: from .+?)?"
+            r" (?:in|to|at) (?!(?:a|an|the|their) new)(?P<value>.+)",
+        ),
+        (
+            "employer",
+            r"\b(?:works?|working|employed|(?:started|got|took|accepted)(?: \w+){0,3} (?:job|position|role|work\w*))"
+            r"(?: now| currently)? (?:at|for|with) (?P<value>.+)",
+        ),
+        ("profession", r"\b(?:works?|working) (?:now |currently )?as (?:a |an |the )?(?P<value>.+)"),
+        ("name", r"\bname (?:is(?: now)?|to) (?P<value>.+)"),
+        ("name", r"\bgoes by (?P<value>.+)"),
+        ("age", r"\b(?:is (?:now )?|turned )(?P<value>\d{1,3})(?: years? old| now)?\b(?! \w)"),
+        ("diet", r"\bis (?:now |a )*(?P<value>vegan|vegetarian|pescatarian|an omnivore)\b"),
+        ("status", r"\bis (?:now )?(?P<value>single|married|engaged|divorced|widowed)\b"),
+    )
+)
+_ATTRIBUTE = re.compile(
+    r"^(?P<owner>[A-Z][\w-]*['’]s) (?P<noun>(?:favou?rite )?[\w -]{2,40}?) (?:is|are)(?: now)? (?P<value>.+)$"
+)
+_FAVOURITE = re.compile(r"\bfavou?rite (?P<noun>[\w ]{2,30}?) (?:is|are)(?: now)? (?P<value>.+)", re.IGNORECASE)
+_CHANGED = re.compile(r"\bchanged (?:their|his|her) (?P<noun>[\w ]{2,30}?) (?:from .+ )?to (?P<value>.+)", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A memory as the rules see it: the handle to name it by, its text, whether it may be rewritten."""
+
+    handle: int
+    text: str
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    action: Action
+    handle: int | None = None
+    text: str | None = None
+
+
+def decide(fact: str, known: Sequence[Known]) -> Decision:
+    same_subject = [one for one in known if _subject(one.text) == _subject(fact)]
+    for test in (_said_already, _over, _happened, _one_more, _other_value, _contradicted, _finer):
+        for one in same_subject:
+            decision = test(fact, one)
+            if decision is None or (decision.action == "update" and not one.whole):
+                continue
+            if decision.text is not None and len(decision.text) > _LONGEST:
+                continue
+            return decision
+    return Decision("add")
+
+
+def _said_already(fact: str, one: Known) -> Decision | None:
+    """The same words, or words that mean the same and add nothing."""
+    if normalise(fact) == normalise(one.text):
+        return Decision("noop", one.handle)
+    ours, theirs = _meaning(fact), _meaning(one.text)
+    if not ours or not _same_mode(fact, one.text) or (_ANOTHER.search(fact) and not _names(fact)):
+        return None
+    if ours <= theirs and _dates(fact) <= _dates(one.text):
+        return Decision("noop", one.handle)
+    close = len(ours & theirs) / len(ours | theirs) >= 0.8 and len(ours | theirs) >= 5
+    return Decision("noop", one.handle) if close and not _distinct(ours ^ theirs, fact, one.text) else None
+
+
+def _over(fact: str, one: Known) -> Decision | None:
+    """What the memory says has ended: delete it, or take the ended item out of a list."""
+    ended = _OVER.search(fact)
+    if not ended or _OVER.search(one.text) or _PLAN.search(fact):
+        return None
+    before = fact[: ended.start()]
+    if _NOT.search(before) or len(before.split()) > 5:
+        return None
+    gone = _meaning(fact[ended.start() :].split(" because ")[0]) - _OVER_WORDS
+    held = _meaning(one.text)
+    if not gone & held or len(gone & held) / len(gone) < 0.5:
+        return None
+    if gone & held == {"work"} and not any(slot in ("employer", "profession") for slot, _ in _values(one.text)):
+        return None
+    if ended[0].lower() in _WEAK_OVER and not gone <= held:
+        return None
+    left = _without(one.text, gone & held)
+    return Decision("update", one.handle, left) if left else Decision("delete", one.handle)
+
+
+def _happened(fact: str, one: Known) -> Decision | None:
+    """The memory was a plan and the fact says that it came true."""
+    told = one.text.split(" (before:")[0]
+    if not _PLAN.search(told) or _PLAN.search(fact) or _NOT.search(fact) or _ONGOING.search(fact):
+        return None
+    planned, done = _meaning(told) - _PLAN_WORDS, _meaning(fact) - _PLAN_WORDS
+    shared = planned & done
+    if len(shared) < min(2, len(done)) or not shared or len(shared) / min(len(planned), len(done)) < 0.6:
+        return None
+    missing = planned - done or _dates(told) - _dates(fact)
+    plan = _open(told)[len(_subject(told)) :].strip().removeprefix("is ")
+    text = f"{_open(fact)} (before: {plan})." if missing else fact
+    return Decision("update", one.handle, text)
+
+
+def _one_more(fact: str, one: Known) -> Decision | None:
+    """Another of what the memory already holds: both stay, in one memory."""
+    if any(_NOT.search(text) or _PLAN.search(text) for text in (fact, one.text)):
+        return None
+    verb, rest = _verb(fact)
+    known_verb, _ = _verb(one.text)
+    if rest.startswith("been ") or stem(verb) not in _HOLDING or stem(known_verb) not in _HOLDING:
+        return None
+    new, old = _NAMED.search(fact), _NAMED.search(one.text)
+    named_apart = bool(new and old and stem(new[1]) == stem(old[1]) and new[2] not in one.text)
+    counted = _COUNTED.search(fact)
+    theirs = _meaning(one.text) | ({"pet"} if _meaning(one.text) & PETS else frozenset[str]())
+    same_kind = bool(counted and content(counted[1]) & theirs)
+    also = not counted and _ANOTHER.search(fact) and stem(verb) == stem(known_verb)
+    kinds = _meaning(fact) - _HOLDING
+    same_sort = bool(also and (kinds & theirs or ("pet" in theirs and kinds & PETS)))
+    if not (named_apart or same_kind or same_sort) or _meaning(fact) <= _meaning(one.text):
+        return None
+    addition = rest if stem(verb) == stem(known_verb) else f"{verb} {rest}"
+    return Decision("update", one.handle, f"{_open(one.text)} and {addition}")
+
+
+def _verb(text: str) -> tuple[str, str]:
+    """(verb, what follows it), taking the first word behind the subject that is no adverb for the verb."""
+    words = text[len(_subject(text)) :].split()
+    while len(words) > 1 and (
+        words[0].lower() in ("also", "has", "just", "now", "recently", "really")
+        and (words[0].lower() != "has" or words[1].lower() in ("just", "also", "recently", "adopted", "bought", "got"))
+    ):
+        words = words[1:]
+    return (words[0], " ".join(words[1:])) if words else ("", "")
+
+
+def _other_value(fact: str, one: Known) -> Decision | None:
+    """A single-valued attribute (home, employer, a favourite) has another value now."""
+    if _NOT.search(fact) or _PLAN.search(fact) or _PLAN.search(one.text):
+        return None
+    new = dict(_values(fact))
+    for slot, old in _values(one.text):
+        value = new.get(slot)
+        if value is None:
+            continue
+        if _undated(value) <= _undated(old):
+            return None
+        kept = old.replace(" (before: ", ", ").strip(" .)")
+        told = _undated(kept) <= content(fact)
+        return Decision("update", one.handle, fact if told else f"{_open(fact)} (before: {kept}).")
+    return None
+
+
+def _contradicted(fact: str, one: Known) -> Decision | None:
+    """The same statement with and without "not": the newer one counts, the older one is told."""
+    if bool(_NOT.search(fact)) == bool(_NOT.search(one.text)) or _OVER.search(fact):
+        return None
+    if _meaning(fact) != _meaning(one.text) or _PLAN.search(fact) or _PLAN.search(one.text):
+        return None
+    subject = _subject(one.text)
+    return Decision("update", one.handle, f"{_open(fact)} (before: {_open(one.text)[len(subject) :].strip()}).")
+
+
+def _finer(fact: str, one: Known) -> Decision | None:
+    """The fact says all that the memory says, and more."""
+    theirs = _meaning(one.text)
+    continued = fact.startswith(_open(one.text))
+    if not (len(theirs) > 1 or (theirs and continued)) or not _same_mode(fact, one.text) or _ANOTHER.search(fact):
+        return None
+    finer = theirs < _meaning(fact) and _dates(one.text) <= _dates(fact)
+    return Decision("update", one.handle, fact) if finer else None
+
+
+# ---- what a text says ------------------------------------------------------------------------------------------
+
+
+def _subject(text: str) -> str:
+    """`Ana`, `Ana's sister Maria`: the first words up to the verb, as far as a name goes."""
+    words = text.split()
+    if not words:
+        return ""
+    if words[0].endswith(("'s", "’s")) and len(words) > 1:
+        kind = words[1] if stem(words[1]) in _RELATIVES else ""
+        return f"{words[0]} {kind}".strip() if kind else re.split(r"['’]s$", words[0])[0]
+    return words[0].strip(",.") if words[0].lower() not in ("on", "in", "around") else _late_subject(text)
+
+
+_RELATIVES = frozenset(
+    """sister brother mother father wife husband partner girlfriend boyfriend son daughter child friend boss colleague
+    cousin aunt uncle grandmother grandfather grandma grandpa roommate neighbor neighbour dog cat""".split()
+)
+
+
+def _late_subject(text: str) -> str:
+    """The subject of a fact that begins with its date."""
+    rest = re.sub(r"^(?:on|in|around) (?:the \w+ (?:of|before|after) )?", "", text, flags=re.IGNORECASE)
+    words = ABSOLUTE.sub("", rest, count=1).split()
+    return words[0].strip(",.") if words else ""
+
+
+def _meaning(text: str) -> frozenset[str]:
+    """Content stems without the subject's name and without dates."""
+    return _undated(text) - frozenset(stem(token) for token in tokens(_subject(text))[:1])
+
+
+def _undated(text: str) -> frozenset[str]:
+    return content(ABSOLUTE.sub(" ", text)) - _CALENDAR
+
+
+def _names(text: str) -> bool:
+    return any(token[0].isupper() for token in tokens(text)[1:])
+
+
+_CALENDAR = frozenset(stem(word) for word in "week weekend month year day around earlier plan's".split())
+
+
+def _dates(text: str) -> frozenset[str]:
+    return frozenset(ABSOLUTE.findall(text))
+
+
+def _same_mode(fact: str, other: str) -> bool:
+    """Both stated or both denied, both planned or both done; and no two different dates."""
+    if bool(_NOT.search(fact)) != bool(_NOT.search(other)) or bool(_PLAN.search(fact)) != bool(_PLAN.search(other)):
+        return False
+    ours, theirs = _dates(fact), _dates(other)
+    return not ours or not theirs or bool(ours & theirs)
+
+
+def _distinct(different: frozenset[str], fact: str, other: str) -> bool:
+    """Whether two near-identical texts differ in a name or a number: then they are two facts."""
+    marked = {
+        stem(token)
+        for text in (fact, other)
+        for token in tokens(text)[1:]
+        if token[0].isupper() or any(char.isdigit() for char in token)
+    }
+    return bool(different & marked)
+
+
+def _values(text: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for slot, pattern in _SLOTS:
+        match = pattern.search(text)
+        if match:
+            found.append((slot, next(value for value in match.groups() if value)))
+    for pattern in (_FAVOURITE, _CHANGED):
+        match = pattern.search(text)
+        if match:
+            noun = "favourite " if pattern is _FAVOURITE else ""
+            found.append((noun + " ".join(sorted(content(match["noun"])) or ["name"]), match["value"]))
+    attribute = _ATTRIBUTE.match(text)
+    if attribute and not found and "'" in attribute["owner"].replace("’", "'"):
+        nouns = content(attribute["noun"]) - STOP
+        if nouns:
+            found.append((" ".join(sorted(nouns)), attribute["value"]))
+    return found
+
+
+def _without(text: str, gone: frozenset[str]) -> str | None:
+    """A listing memory without the items named by `gone`; None when nothing of it is left."""
+    parts = re.split(r",? and |, ", text.rstrip(" ."))
+    first = parts[0].split()
+    verb = next((n for n, word in enumerate(first) if n and stem(word) in gone and word.endswith("s")), 0)
+    lead, gone = first[: max(verb + 1, 2)], gone - {stem(word) for word in first[: max(verb + 1, 2)]}
+    kept = [part for part in parts if not gone & content(part)]
+    if len(parts) < 2 or not gone or not kept or len(kept) == len(parts):
+        return None
+    whole = kept[0] == parts[0]
+    return f"{'' if whole else ' '.join(lead) + ' '}{' and '.join(kept)}."
+
+
+def _open(text: str) -> str:
+    return text.rstrip(" .")
