@@ -97,6 +97,8 @@ _NOT_NAMES = re.compile(
 _INTRODUCED = re.compile(r"\b(?:named|called|name is|name's)\s+([A-Z][\w'’-]*)")
 _SELF_IS = re.compile(r"^I(?:['’]m| am) \w", re.IGNORECASE)
 
+_DATED = re.compile(r"(?:yesterday|today|tomorrow|last|next|this|on|in|since|every|after|before)\b", re.IGNORECASE)
+
 
 def facts_of(turn: Turn) -> list[str]:
     """Self-contained statements of one turn; nothing from tools, systems and nameless assistants."""
@@ -162,5 +164,5 @@ def _statement(clause: str, introduced: str) -> str | None:
         return clause
     if _STATES.match(clause) and not _NOT_NAMES.match(clause):
         return clause
-    dated = re.match(r"(?:yesterday|today|tomorrow|last|next|this|on|in|since|every|after|before)\b", clause, re.IGNORECASE)
+    dated = _DATED.match(clause)
     return clause if dated and re.search(r"\b(?:I|we)\b", clause) else None

@@ -18,6 +18,7 @@ _ADVERBS = frozenset(
     truly absolutely totally definitely probably no longer mostly rarely especially even then soon ever so both once
     eventually officially typically generally mainly""".split()
 )
+_LY_VERBS = frozenset({"fly", "rely", "apply", "reply", "supply"})
 _IRREGULAR_THIRD = {
     "have": "has", "do": "does", "go": "goes", "am": "is", "are": "is", "'m": "is", "'re": "is", "'ve": "has",
     "were": "was", "wanna": "wants to", "gotta": "has to",
@@ -53,7 +54,7 @@ def third_person(clause: str, name: str) -> str:
         if expects_verb and low == "and":  # `I and my wife have`: a plural subject
             expects_verb = False
         if expects_verb:
-            if low in _ADVERBS or low.endswith("ly"):
+            if low in _ADVERBS or (low.endswith("ly") and low not in _LY_VERBS):
                 out.append(word)
                 continue
             verb = _third(low)

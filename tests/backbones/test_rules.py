@@ -108,7 +108,10 @@ def texts(bank: BankState) -> list[str]:
         # a finer statement replaces a coarse one
         (["I have a dog.", "I have a dog named Buddy."], ["Ana has a dog named Buddy."]),
         # somebody else's home is not the speaker's
-        (["I live in Oslo.", "My sister Maria lives in Rome."], ["Ana lives in Oslo.", "Ana's sister Maria lives in Rome."]),
+        (
+            ["I live in Oslo.", "My sister Maria lives in Rome."],
+            ["Ana lives in Oslo.", "Ana's sister Maria lives in Rome."],
+        ),
         # the same kind of event on another day is another event
         (["I went hiking yesterday.", "I went hiking yesterday."],
          ["Ana went hiking on 7 May 2023.", "Ana went hiking on 8 May 2023."]),
