@@ -20,9 +20,10 @@ SIGNALS_VERSION = "signals/1"
 SIGNALS: tuple[str, ...] = (
     "words",          # BM25, relative to the best row of the bank
     "meaning",        # cosine, spread between the worst and the best row of the bank
-    "both",           # product of the two
     "coverage",       # share of the question's words that the row has, rare words counting more
-    "phrases",        # the same for pairs of neighbouring words
+    "coverage_1",     # the same for the row together with the turns next to it: an exchange shares its words out
+    "coverage_2",     # … with two turns to either side
+    "phrases",        # share of the question's pairs of neighbouring words
     "before_1",       # words and meaning of the turn before, in the same conversation
     "after_1",
     "before_2",
@@ -56,8 +57,7 @@ def features(index: BankIndex, query: Query) -> Floats:
 
 def signal_columns(index: BankIndex, query: Query, asked: Asked) -> dict[str, Floats]:
     rows = len(index)
-    words, coverage = _bm25(index, asked.terms)
-    _, phrases = _bm25(index, asked.pairs)
+    words, coverages = _bm25(index, asked.terms)
     meaning = _meaning(index, query)
     mix = 0.5 * words + 0.5 * meaning
     traits = index.traits
@@ -66,9 +66,10 @@ def signal_columns(index: BankIndex, query: Query, asked: Asked) -> dict[str, Fl
     columns: dict[str, Floats] = {
         "words": words,
         "meaning": meaning,
-        "both": words * meaning,
-        "coverage": coverage,
-        "phrases": phrases,
+        "coverage": coverages[0],
+        "coverage_1": coverages[1],
+        "coverage_2": coverages[2],
+        "phrases": _phrases(index, asked.pairs),
         "tells_time": traits["tells_time"] if asked.wants_time else nothing,
         "tells_number": traits["tells_number"] if asked.wants_number else nothing,
         "length": traits["length"],
@@ -85,23 +86,45 @@ def signal_columns(index: BankIndex, query: Query, asked: Asked) -> dict[str, Fl
     return columns
 
 
-def _bm25(index: BankIndex, keys: NDArray[np.uint64]) -> tuple[Floats, Floats]:
-    """BM25 over its maximum in the bank, and the idf-weighted share of `keys` that each row has."""
+def _bm25(index: BankIndex, keys: NDArray[np.uint64]) -> tuple[Floats, tuple[Floats, Floats, Floats]]:
+    """BM25 over its maximum in the bank, and the idf-weighted share of `keys` that each row has: alone, with its
+    neighbours, and with theirs."""
     rows = len(index)
-    score, share = np.zeros(rows), np.zeros(rows)
+    score, alone, one, two = (np.zeros(rows) for _ in range(4))
     if not len(keys) or not rows:
-        return score, share
+        return score, (alone, one, two)
+    found = index.postings.find(keys)
+    idfs = [_idf(rows, len(owners)) for owners, _ in found]
+    total = sum(idfs)
     saturation = index.saturation
-    total = 0.0
-    for owners, counts in index.postings.find(keys):
-        found = len(owners)
-        idf = math.log(1.0 + (rows - found + 0.5) / (found + 0.5))
-        total += idf
-        if found:
-            score[owners] += idf * (counts / (counts + saturation[owners]))
-            share[owners] += idf
+    holds = np.zeros(rows + 1)
+    for idf, (owners, counts) in zip(idfs, found, strict=True):
+        if not len(owners):
+            continue
+        score[owners] += idf * (counts / (counts + saturation[owners]))
+        share = idf / total
+        holds[owners] = share
+        talk = index.talk
+        within_1 = np.maximum(holds[:-1], np.maximum(holds[talk.before[0]], holds[talk.after[0]]))
+        alone += holds[:-1]
+        one += within_1
+        two += np.maximum(within_1, np.maximum(holds[talk.before[1]], holds[talk.after[1]]))
+        holds[owners] = 0.0
     best = float(score.max())
-    return score / best if best > 0 else score, share / total
+    return score / best if best > 0 else score, (alone, one, two)
+
+
+def _phrases(index: BankIndex, pairs: NDArray[np.uint64]) -> Floats:
+    found = index.postings.find(pairs)
+    idfs = [_idf(len(index), len(owners)) for owners, _ in found]
+    total, share = sum(idfs), np.zeros(len(index))
+    for idf, (owners, _) in zip(idfs, found, strict=True):
+        share[owners] += idf / total
+    return share
+
+
+def _idf(rows: int, found: int) -> float:
+    return math.log(1.0 + (rows - found + 0.5) / (found + 0.5))
 
 
 def _meaning(index: BankIndex, query: Query) -> Floats:
