@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from memkit.retrieval import DEFAULT, SIGNALS, RankerWeights
 from memkit.retrieval.signals import SIGNALS_VERSION
-from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
@@ -98,7 +99,9 @@ def fit_ranker(
             losses[pull] += test.loss(fitted) * len(out)
             kept[pull].extend(recall_at(_weights(name, fitted), e) for e in out)
     pull = min(PULLS, key=lambda p: losses[p])
-    weights = _weights(name, _fit(_Lists(teaching), start, pull), note=f"fitted on {len(teaching)} questions, seed {seed}")
+    weights = _weights(
+        name, _fit(_Lists(teaching), start, pull), note=f"fitted on {len(teaching)} questions, seed {seed}"
+    )
     return RankerFit(
         weights,
         {
@@ -125,7 +128,9 @@ def gate_ranker(
     difference, resampling users and then their questions, must be above zero."""
     judged = [example for example in heldout if example.teaches]
     if len(judged) < min_questions:
-        return GateResult(False, f"{len(judged)} held-out questions; {min_questions} are needed", {"questions": len(judged)})
+        return GateResult(
+            False, f"{len(judged)} held-out questions; {min_questions} are needed", {"questions": len(judged)}
+        )
     users: dict[str, list[float]] = {}
     for example in judged:
         gain = recall_at(candidate, example) - recall_at(incumbent, example)

@@ -1,0 +1,129 @@
+"""Answers judged by a language model, over any OpenAI-compatible endpoint.
+
+Two prompts, always named with the number: *strict*, and *lenient*, which asks for generosity as the peers' prompt does
+(that kind of prompt has been measured to pass most vague wrong answers). A verdict that cannot be read is asked for
+once more and then counts as unreadable, never as right or wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from memkit.errors import InvalidConfig, ModelUnavailable
+from memkit.models import digest
+from memkit_train.evaluate.loaders.reading import malformed, need, records
+
+Prompting = Literal["strict", "lenient"]
+Ask = Callable[[Sequence[Mapping[str, str]]], str]
+"""Chat messages → reply."""
+
+_RULES: Mapping[Prompting, str] = {
+    "strict": (
+        "The answer is CORRECT only if it states what the gold answer states: the same person, place, number, or date, "
+        "complete where the gold is a list. Vague, partial, hedged or merely related answers are WRONG. "
+        "An answer that adds a claim which contradicts the gold is WRONG."
+    ),
+    "lenient": (
+        "Be generous: the answer is CORRECT if it touches on the same topic as the gold answer, or names the same day "
+        "or period in whatever form, however long it is. Otherwise it is WRONG."
+    ),
+}
+_FORM = 'Reply with JSON only: {"label": "CORRECT"} or {"label": "WRONG"}.'
+_LABEL = re.compile(r'"label"\s*:\s*"(CORRECT|WRONG)"', re.IGNORECASE)
+_WORD = re.compile(r"\b(CORRECT|WRONG)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    right: bool | None
+    """None: the judge's reply could not be read."""
+    reply: str
+
+
+def judge_messages(question: str, gold: str, answer: str, prompting: Prompting) -> list[dict[str, str]]:
+    system = f"You grade an answer against a gold answer. {_RULES[prompting]} {_FORM}"
+    user = "\n".join(f"{name}: {json.dumps(text, ensure_ascii=False)}" for name, text in
+                     (("Question", question), ("Gold answer", gold), ("Answer", answer)))  # fmt: skip
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+
+def read_verdict(reply: str) -> bool | None:
+    """The label of a reply. A reply that names both labels, or neither, is unreadable."""
+    labels = {label.upper() for label in _LABEL.findall(reply)} or {label.upper() for label in _WORD.findall(reply)}
+    if len(labels) != 1:
+        return None
+    return labels == {"CORRECT"}
+
+
+def judge(ask: Ask, question: str, gold: str, answer: str, prompting: Prompting = "strict") -> Verdict:
+    messages = judge_messages(question, gold, answer, prompting)
+    reply = ask(messages)
+    right = read_verdict(reply)
+    if right is None:
+        messages += [
+            {"role": "assistant", "content": reply[:500]},
+            {"role": "user", "content": f"That could not be read. {_FORM}"},
+        ]
+        reply = ask(messages)
+        right = read_verdict(reply)
+    return Verdict(right, reply)
+
+
+def endpoint(base_url: str, model: str, api_key: str = "", *, timeout_s: float = 60.0, transport: object = None) -> Ask:
+    """`ask` for an OpenAI-compatible `/chat/completions`, at temperature 0."""
+    import httpx
+
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    client = httpx.Client(base_url=base_url, headers=headers, timeout=timeout_s, transport=transport)  # type: ignore[arg-type]
+
+    def ask(messages: Sequence[Mapping[str, str]]) -> str:
+        body = {"model": model, "messages": list(messages), "temperature": 0}
+        try:
+            response = client.post("/chat/completions", json=body)
+            response.raise_for_status()
+            content = response.json()["choices"][0]["message"]["content"]
+        except (httpx.HTTPError, KeyError, IndexError, TypeError, ValueError) as error:
+            raise ModelUnavailable(
+                f"the judge at {base_url} did not answer",
+                why=f"{type(error).__name__}: {error}",
+                fix="check the base URL, the model name and the key, then run again: finished questions are cached",
+            ) from error
+        return content if isinstance(content, str) else ""
+
+    return ask
+
+
+def judge_digest(prompting: Prompting) -> str:
+    """Version of the judge's fixed text."""
+    return digest([_RULES[prompting], _FORM])[:12]
+
+
+def agreement(path: Path, ask: Ask, prompting: Prompting = "strict") -> dict[str, float]:
+    """How well a judge agrees with a person: lines of {question, gold, answer, label: true|false}."""
+    table = {"both_right": 0, "both_wrong": 0, "judge_only": 0, "person_only": 0, "unreadable": 0}
+    for line, raw in records(path):
+        if not isinstance(raw.get("label"), bool):
+            malformed(path, line, "no 'label' that is true or false", "label each answer by hand")
+        verdict = judge(ask, *(str(need(path, line, raw, key, (str, int, float))) for key in ("question", "gold", "answer")),
+                        prompting=prompting)  # fmt: skip
+        if verdict.right is None:
+            table["unreadable"] += 1
+        elif verdict.right:
+            table["both_right" if raw["label"] else "judge_only"] += 1
+        else:
+            table["person_only" if raw["label"] else "both_wrong"] += 1
+    n = sum(table.values())
+    if not n:
+        raise InvalidConfig(
+            f"{path} has no labelled answers", fix="one JSON object per line: question, gold, answer, label"
+        )
+    agreed = (table["both_right"] + table["both_wrong"]) / n
+    judged, said = table["both_right"] + table["judge_only"], table["both_right"] + table["person_only"]
+    chance = (judged * said + (n - judged) * (n - said)) / n**2
+    kappa = (agreed - chance) / (1 - chance) if chance < 1 else 1.0
+    return {"n": n, "agreement": agreed, "kappa": kappa, **{name: float(count) for name, count in table.items()}}

@@ -1,0 +1,344 @@
+"""`evaluate(config) -> Report`: systems × conversations, cached per pair, resumable, with progress.
+
+A row is one question under one system. Everything in a report is computed from rows and bank figures, so a report can
+be made again from its JSON alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memkit.embedders.base import Embedder
+from memkit.models import JSON, MemoryRecord, digest, to_json
+from memkit.pipeline.decide import Settings
+from memkit.roles import role_prompt_hashes
+from memkit_train.evaluate import judge as judging
+from memkit_train.evaluate.banks import bank_figures
+from memkit_train.evaluate.data import Asked, Conversation, Dataset
+from memkit_train.evaluate.loaders import load
+from memkit_train.evaluate.metrics import gold_recall, score_answer
+from memkit_train.evaluate.recall import recall_at, trace_evidence, within_words
+from memkit_train.evaluate.systems import Built, System, make_system, serve
+from memkit_train.replay.play import Answered, AnswerTask, ReplaySettings, answer_batch
+from memkit_train.worlds import Episode, Question, Truth, matches
+from memkit_train.worlds.reader import Reader
+
+FORMAT = 1
+RANKS = (5, 10, 30, 60)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeConfig:
+    base_url: str
+    model: str
+    api_key: str = ""
+    prompts: tuple[judging.Prompting, ...] = ("strict",)
+
+
+@dataclass(frozen=True, slots=True)
+class EvalConfig:
+    """What to evaluate. Strict: unknown fields are errors where it is read from a file."""
+
+    data: str
+    """`locomo:PATH`, `longmemeval:PATH`, `msc:PATH`, `jsonl:PATH`, `world:closed[,count=20,…]`."""
+    systems: tuple[str, ...] = ("full", "raw", "add-only", "rules", "none")
+    answerer: str | None = None
+    """Model that answers (`tiny`, `hf:PATH`, `openai:NAME`); None: the world's reader where there is one, else no
+    answers, and only what needs no model is measured."""
+    embedder: str = "hash"
+    k: int = 10
+    """Memories served to the answerer."""
+    words: int = 400
+    """Budget of the model-free checks, equal for every system (the world's reader gets `reader_words`)."""
+    reader_words: int = 40
+    streaming: bool = False
+    """Ask each question as soon as it can be answered, from the memory before, instead of all at the end."""
+    limit: int | None = None
+    instructions: str = ""
+    judge: JudgeConfig | None = None
+    cache: str | None = None
+    draws: int = 1000
+
+
+@dataclass(slots=True)
+class Report:
+    """Rows, bank figures, and what they were made with."""
+
+    config: JSON
+    dataset: JSON
+    systems: list[str]
+    rows: list[JSON]
+    banks: list[JSON]
+    made: JSON = field(default_factory=dict[str, Any])
+
+    def to_json(self) -> JSON:
+        return {"format": FORMAT, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Report:
+        return cls(**{key: raw[key] for key in ("config", "dataset", "systems", "rows", "banks", "made")})
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    done: int
+    total: int
+    system: str
+    conversation: str
+    eta_s: float | None
+    cached: int
+
+
+def evaluate(
+    config: EvalConfig, *, progress: Callable[[Progress], None] | None = None, ask_judge: judging.Ask | None = None
+) -> Report:
+    """Run (or finish) an evaluation. Interrupted runs resume from the cache, pair by pair."""
+    from memkit.embedders import make_embedder
+
+    dataset = load(config.data, config.limit)
+    embedder = make_embedder(config.embedder)
+    options = ReplaySettings(Settings(instructions=config.instructions))
+    world = dataset.name.startswith("world")
+    systems = [make_system(spec, options, world=world) for spec in config.systems]
+    answerer = _answerer(config, options)
+    if config.judge is not None and ask_judge is None:
+        ask_judge = judging.endpoint(config.judge.base_url, config.judge.model, config.judge.api_key)
+    cache = Path(config.cache) if config.cache else None
+    rows: list[JSON] = []
+    banks: list[JSON] = []
+    pairs = [(system, conversation) for system in systems for conversation in dataset.conversations]
+    started, fresh, cached = time.monotonic(), 0, 0
+    try:
+        for done, (system, conversation) in enumerate(pairs):
+            if progress is not None:
+                eta = (time.monotonic() - started) / fresh * (len(pairs) - done) if fresh else None
+                progress(Progress(done, len(pairs), system.name, conversation.conversation_id, eta, cached))
+            key = _cache_key(config, system, conversation, embedder, answerer)
+            result = _read(cache, key)
+            if result is None:
+                run = _Run(config, system, conversation, embedder, answerer, ask_judge)
+                result = run.measure()
+                _write(cache, key, result)
+                fresh += 1
+            else:
+                cached += 1
+            rows += result["rows"]
+            banks.append(result["bank"])
+    finally:
+        for system in systems:
+            if system.backbone is not None:
+                system.backbone.close()
+        if answerer is not None and answerer.backbone is not None:
+            answerer.backbone.close()
+    if progress is not None:
+        progress(Progress(len(pairs), len(pairs), "", "", 0.0, cached))
+    made = {
+        "embedder": embedder.identity, "answerer": answerer.identity if answerer else None,
+        "systems": {system.name: system.identity for system in systems},
+        "judge": None if config.judge is None else {"model": config.judge.model} | {
+            prompt: judging.judge_digest(prompt) for prompt in config.judge.prompts},
+        "seconds": round(time.monotonic() - started, 1), "cached": cached,
+    }  # fmt: skip
+    shown = asdict(config)
+    if shown["judge"]:
+        shown["judge"].pop("api_key")
+    return Report(shown, dataset.describe(), [system.name for system in systems], rows, banks, made)
+
+
+def _answerer(config: EvalConfig, options: ReplaySettings) -> System | None:
+    return make_system(config.answerer, options, world=False) if config.answerer else None
+
+
+class _Run:
+    """One system over one conversation."""
+
+    def __init__(
+        self, config: EvalConfig, system: System, conversation: Conversation, embedder: Embedder,
+        answerer: System | None, ask_judge: judging.Ask | None,
+    ) -> None:  # fmt: skip
+        self.config, self.system, self.conversation, self.embedder = config, system, conversation, embedder
+        self.answerer, self.ask_judge = answerer, ask_judge
+        self.texts = {turn.ref: turn.text for turn in conversation.turns}
+        self.names = sorted({turn.speaker for turn in conversation.turns if turn.speaker})
+        self.last = max(turn.at for turn in conversation.turns)
+        self.order = {session: step for step, session in enumerate(conversation.sessions, start=1)}
+        self.session_of = {turn.ref: turn.session_id for turn in conversation.turns}
+        episode = conversation.info.get("episode")
+        self.episode = episode if isinstance(episode, Episode) else None
+
+    def measure(self) -> JSON:
+        started = time.process_time()
+        built = self.system.build(self.conversation, self.embedder)
+        questions = self._questions()
+        answers = self._answers(built, questions)
+        rows = [
+            self._row(built, asked, step, answer) for (asked, _, step), answer in zip(questions, answers, strict=True)
+        ]
+        figures = bank_figures(list(built.final.state), built.ops, self.conversation, self.names)
+        figures |= {"parked": float(built.parked), "decisions": float(built.decisions)}
+        figures["cpu_s"] = time.process_time() - started
+        if self.system.name == "full":
+            figures["size"] = 1.0
+        return {
+            "rows": rows,
+            "bank": {"system": self.system.name, "conversation": self.conversation.conversation_id, **figures},
+        }
+
+    def _questions(self) -> list[tuple[Asked, str | None, int]]:
+        """(question, session after which it is asked, step). At the end, only what is still true then is asked."""
+        out: list[tuple[Asked, str | None, int]] = []
+        steps = len(self.order)
+        for asked in self.conversation.questions:
+            if not self.config.streaming:
+                if asked.after_session is None:
+                    out.append((asked, None, steps))
+                continue
+            session = asked.after_session
+            if session is None and asked.evidence and not self.episode:
+                session = max((self.session_of[ref] for ref in asked.evidence), key=lambda one: self.order[one])
+            out.append((asked, session, self.order.get(session or "", steps)))
+        return out
+
+    def _now(self, asked: Asked) -> Any:
+        return asked.as_of or asked.at or self.last
+
+    def _answers(self, built: Built, questions: Sequence[tuple[Asked, str | None, int]]) -> list[JSON]:
+        """text, served, cited: per question."""
+        banks = [built.at(session, asked.as_of, self.embedder) for asked, session, _ in questions]
+        if self.answerer is not None and self.answerer.backbone is not None:
+            return self._generated(built, questions, banks)
+        reader = None
+        if self.episode is not None:
+            reader = Reader(Truth([self.episode]), self.embedder, words=self.config.reader_words)
+        out: list[JSON] = []
+        for (asked, _, _), bank in zip(questions, banks, strict=True):
+            k = max(self.config.k, *RANKS)
+            ranked = serve(built, bank, asked.text, self._now(asked), self.embedder, k)
+            question = self._world_question(asked)
+            if reader is None or question is None:
+                out.append({"answer": None, "ranked": ranked, "bank": bank, "cited": None, "served": None})
+                continue
+            if built.everything:  # the reader reads all of it
+                wide = Reader(reader.truth, self.embedder, words=1 << 30)
+                reading = wide.ask(question, bank)
+            else:
+                reading = reader.ask(question, bank)
+            cited = {record.id for record in reading.used}
+            out.append({
+                "answer": reading.text, "ranked": ranked, "bank": bank, "cited": cited, "served": list(reading.served),
+            })  # fmt: skip
+        return out
+
+    def _generated(
+        self, built: Built, questions: Sequence[tuple[Asked, str | None, int]], banks: Sequence[Any]
+    ) -> list[JSON]:
+        assert self.answerer is not None
+        assert self.answerer.backbone is not None
+        tasks = [
+            AnswerTask(asked.text, bank, self._now(asked), asked.question_id,
+                       k=len(bank) if built.everything else self.config.k)
+            for (asked, _, _), bank in zip(questions, banks, strict=True)
+        ]  # fmt: skip
+        found: list[Answered] = answer_batch(tasks, self.answerer.backbone, self.embedder, self.answerer.options)
+        out: list[JSON] = []
+        for task, answered in zip(tasks, found, strict=True):
+            k = max(self.config.k, *RANKS)
+            ranked = serve(built, task.bank, task.question, task.now, self.embedder, k)
+            cited = set(answered.draft.memory_ids) if answered.draft else set()
+            shown = [one.record for one in answered.served]
+            out.append({"answer": answered.text, "ranked": ranked, "bank": task.bank, "cited": cited, "served": shown})
+        return out
+
+    def _row(self, built: Built, asked: Asked, step: int, found: JSON) -> JSON:
+        ranked: list[MemoryRecord] = found["ranked"]
+        answer: str | None = found["answer"]
+        row: JSON = {
+            "system": self.system.name, "conversation": self.conversation.conversation_id, "id": asked.question_id,
+            "category": asked.category, "step": step, "question": asked.text, "gold": list(asked.gold),
+            "answer": answer, "evidence": list(asked.evidence),
+        }  # fmt: skip
+        scores: dict[str, float] = {}
+        if answer is not None:
+            scores |= score_answer(answer, asked.gold, asked.number)
+            question = self._world_question(asked)
+            if question is not None:
+                scores["right"] = float(matches(question, answer))
+            said = answer.casefold()
+            if asked.stale:
+                old = any(value.casefold() in said for value in asked.stale)
+                scores["stale_answer"] = float(old and not any(gold.casefold() in said for gold in asked.gold))
+            if self.ask_judge is not None and self.config.judge is not None and asked.gold:
+                for prompting in self.config.judge.prompts:
+                    verdict = judging.judge(self.ask_judge, asked.text, asked.gold[0], answer, prompting)
+                    scores[f"judge_{prompting}_unreadable"] = float(verdict.right is None)
+                    if verdict.right is not None:
+                        scores[f"judge_{prompting}"] = float(verdict.right)
+        live = list(found["bank"].state)
+        served = found["served"] if found["served"] is not None else ranked[: self.config.k]
+        split = trace_evidence(
+            asked.evidence, live, served, self.texts, cited=found["cited"], names=self.names
+        )  # fmt: skip
+        if split is not None:
+            scores |= {f"evidence_{name}": value for name, value in asdict(split).items()}
+            if not built.everything:
+                scores |= {f"recall@{k}": recall_at(asked.evidence, ranked, k) for k in RANKS}
+                full = trace_evidence(asked.evidence, live, ranked, self.texts, names=self.names)
+                assert full is not None
+                scores["mrr"] = full.reciprocal_rank
+        if asked.gold and asked.number in (None, 1, 4):
+            kept = " ".join(record.text for record in live)
+            top = ranked if built.everything else within_words(ranked, self.config.words)
+            scores["gold_in_bank"] = max(gold_recall(kept, gold) for gold in asked.gold)
+            scores["gold_in_top"] = max(gold_recall(" ".join(r.text for r in top), gold) for gold in asked.gold)
+        row["scores"] = {name: round(value, 6) for name, value in scores.items()}
+        row["served"] = [[record.text, list(record.source_turns)] for record in served[:6]]
+        return row
+
+    def _world_question(self, asked: Asked) -> Question | None:
+        if self.episode is None:
+            return None
+        every = [*self.episode.questions, *(q for session in self.episode.sessions for q in session.probes)]
+        return next((one for one in every if one.question_id == asked.question_id), None)
+
+
+def _cache_key(
+    config: EvalConfig, system: System, conversation: Conversation, embedder: Embedder, answerer: System | None
+) -> str:
+    kept = {name: value for name, value in asdict(config).items() if name not in ("systems", "cache", "limit", "draws")}
+    if kept["judge"]:
+        kept["judge"].pop("api_key")
+    said = [[turn.ref, turn.speaker, turn.text, turn.at.isoformat()] for turn in conversation.turns]
+    asked = [[one.question_id, one.text, list(one.gold), list(one.evidence)] for one in conversation.questions]
+    return digest([
+        FORMAT, kept, system.identity, embedder.identity, answerer.identity if answerer else None,
+        role_prompt_hashes(config.instructions), conversation.conversation_id, digest(said), digest(asked),
+    ])[:32]  # fmt: skip
+
+
+def _read(cache: Path | None, key: str) -> JSON | None:
+    if cache is None:
+        return None
+    try:
+        found = json.loads((cache / f"{key}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and {"rows", "bank"} <= found.keys() else None
+
+
+def _write(cache: Path | None, key: str, result: JSON) -> None:
+    """Whole files only: a run that is killed here leaves the pair to be measured again."""
+    if cache is None:
+        return
+    cache.mkdir(parents=True, exist_ok=True)
+    part = cache / f"{key}.{os.getpid()}.part"
+    part.write_text(to_json(result), encoding="utf-8")
+    part.replace(cache / f"{key}.json")
+
+
+__all__ = ["Dataset", "EvalConfig", "JudgeConfig", "Progress", "Report", "evaluate"]

@@ -1,0 +1,130 @@
+"""Training examples from the world: the runtime's own prompts along played episodes, with the oracle's replies.
+
+Whoever plays decides which banks are met: the oracle's are clean, the teacher's are messy. The label is always the
+oracle's (skill stage) or always the teacher's (bias stage).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from memkit.backbones.base import GenRequest
+from memkit.embedders.base import Embedder
+from memkit.pipeline.decide import Settings
+from memkit.roles import Extractor, Prompt
+from memkit_train.evaluate.loaders.world import as_conversation
+from memkit_train.replay.play import AnswerTask, ReplaySettings, answer_batch, play
+from memkit_train.worlds import Episode, Knobs, OracleBackbone, TeacherBackbone, Truth, episode
+from memkit_train.worlds.policies import kind_of
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    role: str
+    kind: str
+    """What it is a case of, for tables."""
+    prompt: Prompt
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diet:
+    """Which examples a stage sees."""
+
+    candidates: int = 5
+    answer_candidates: int = 8
+    messy: float = 0.35
+    """Share of the episodes that the teacher plays, so that the banks hold duplicates, junk and leftovers."""
+    biased: bool = False
+    """Labels from the teacher instead of the oracle (manager only: the teacher hears and answers well)."""
+    roles: tuple[str, ...] = ("extractor", "manager", "answerer")
+    context_turns: tuple[int, ...] = (0, 4)
+    """Earlier turns shown to the extractor: one of these, drawn for each set of episodes."""
+
+
+def world_of(index: int, seed: int, rng: random.Random) -> Episode:
+    """One training episode; its size varies, so that small and large banks are met."""
+    knobs = Knobs(
+        sessions=rng.choice((3, 6, 8, 10)), people=rng.choice((1, 2, 2, 3)), questions=10, probes=1,
+    )  # fmt: skip
+    return episode(index, seed=seed, knobs=knobs, split="train")
+
+
+def examples(episodes: Sequence[Episode], embedder: Embedder, diet: Diet, *, seed: int = 0) -> Iterator[Example]:
+    """Every decision of the episodes, by role."""
+    rng = random.Random(seed)
+    truth = Truth(episodes)
+    oracle, teacher = OracleBackbone(truth), TeacherBackbone(truth, seed=seed)
+    options = ReplaySettings(Settings(candidates=diet.candidates), context_turns=rng.choice(diet.context_turns))
+    messy = [one for one in episodes if rng.random() < diet.messy]
+    clean = [one for one in episodes if one not in messy]
+    labeller = teacher if diet.biased else oracle
+    if diet.roles == ("extractor",):  # nothing needs a bank, so nothing is played
+        yield from _heard(episodes, oracle)
+        return
+    for played, policy in ((clean, oracle), (messy, teacher)):
+        turns = [(one.user_id, [said.as_turn(one.user_id) for said in as_conversation(one).turns]) for one in played]
+        lanes = play(turns, policy, embedder, options)
+        for lane in lanes:
+            for call in lane.calls:
+                if call.role in diet.roles:
+                    yield _labelled(call.request, labeller)
+        if "answerer" not in diet.roles:
+            continue
+        tasks: list[AnswerTask] = []
+        for one, lane in zip(played, lanes, strict=True):
+            for session in one.sessions[:-1]:
+                bank = lane.snapshots[session.session_id]
+                tasks += [_task(question.text, bank, question.asked_at, diet, rng) for question in session.probes]
+            tasks += [_task(question.text, lane.bank, question.asked_at, diet, rng) for question in one.questions]
+        recorder = _Recorder(oracle)
+        for task, answered in zip(tasks, answer_batch(tasks, recorder, embedder, options), strict=True):
+            del task
+            assert answered.reply is not None
+            yield Example("answerer", _question_kind(answered.prompt), answered.prompt, answered.reply.text)
+
+
+def _heard(episodes: Sequence[Episode], oracle: OracleBackbone) -> Iterator[Example]:
+    role = Extractor()
+    for one in episodes:
+        for said in as_conversation(one).turns:
+            prompt = role.render([said.as_turn(one.user_id)])
+            yield _labelled(GenRequest(prompt), oracle)
+
+
+def _task(text: str, bank: object, now: object, diet: Diet, rng: random.Random) -> AnswerTask:
+    return AnswerTask(text, bank, now, text, k=rng.randint(1, diet.answer_candidates))  # type: ignore[arg-type]
+
+
+class _Recorder:
+    """The oracle under the name of a plain backbone."""
+
+    identity, style, max_parallel = "recorder", "compact", 4096
+
+    def __init__(self, oracle: OracleBackbone) -> None:
+        self.generate = oracle.generate
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def _labelled(request: GenRequest, labeller: OracleBackbone) -> Example:
+    (reply,) = labeller.generate([request])
+    view = request.prompt.view
+    if request.prompt.role == "manager":
+        kind = kind_of(view.facts[0].text, [(one.handle, one.record.text) for one in view.shown])
+    else:
+        kind = "none" if reply.text == "NONE" else "fact"
+    return Example(request.prompt.role, kind, request.prompt, reply.text)
+
+
+def _question_kind(prompt: Prompt) -> str:
+    from memkit_train.worlds.language import understand
+
+    asked = understand(prompt.view.question)
+    return asked.kind if asked else "other"
+
+
+__all__ = ["Diet", "Example", "examples", "world_of"]

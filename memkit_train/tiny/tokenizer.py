@@ -1,0 +1,66 @@
+"""A tokenizer from scratch for the closed world: one token per word, one per fixed prompt line, bytes for the rest.
+
+Small models pay for every token. So the runtime's own prompts are used as they are, but their fixed texts (the system
+prompt of each role and the constant lines of the user messages) are single tokens, and a whole known word is one token
+wherever it stands. Any other text still encodes, byte by byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from memkit_train.worlds.language import PREDICATES
+
+PAD, END = "<|pad|>", "<|end|>"
+SYSTEM, USER, ASSISTANT = "<|system|>", "<|user|>", "<|assistant|>"
+FRAMES = (
+    "NEW turns:\n", "EARLIER turns:\n", "\nNEW turns:\n", "Memories:\n", "Memories: none like it yet.\n", "\nNEW fact",
+    "Memories from", "Memories: none.\n", "\nQuestion (asked on", "\nQuestion: ",
+)  # fmt: skip
+"""What stands between the variable parts of the roles' user messages."""
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}"
+    "<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+_PHRASES = "|".join(re.escape(f" {text}") for text in sorted(PREDICATES.values(), key=len, reverse=True) if " " in text)
+_PIECES = (
+    rf"(?:{_PHRASES})(?= )"  # a predicate is one word
+    r"| \[\w+| \d{4}\] ?\"?"  # the ends of a bracketed date, with the quote that follows
+    r"|[.!?]\"\n?|\)?:? \"|\"\n?|:\n"
+    r"| ?[A-Za-z]+(?:'[a-z]+)?| ?\d+| ?[^\sA-Za-z\d]+|\n|\s"
+)
+
+
+def build_tokenizer(texts: Iterable[str], fixed: Sequence[str], *, least: int = 2) -> PreTrainedTokenizerFast:
+    """A tokenizer whose words are the pieces that occur at least `least` times in `texts`; every string of `fixed` is
+    one word. None of them is an added token: those are control tokens, which a runtime takes out of what users say."""
+    longest_first = sorted(set(fixed), key=len, reverse=True)
+    pattern = "|".join([*(re.escape(text) for text in longest_first), _PIECES])
+    counts = Counter(piece for text in texts for piece in re.findall(pattern, text))
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    vocabulary = {symbol: index for index, symbol in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    words = [piece for piece, count in sorted(counts.items()) if count >= least]
+    for piece in [*longest_first, *words]:
+        ((symbols, _),) = byte_level.pre_tokenize_str(piece)
+        vocabulary.setdefault(symbols, len(vocabulary))
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))
+    split = pre_tokenizers.Split(Regex(pattern), "isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])  # type: ignore[assignment]
+    tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    tokenizer.add_special_tokens([AddedToken(text, special=True) for text in (PAD, END, SYSTEM, USER, ASSISTANT)])
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        eos_token=END,
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+    )
+    fast.chat_template = CHAT_TEMPLATE
+    return fast
