@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,9 @@ import torch
 from memkit.backbones.base import Backbone, GenReply, GenRequest, Sampling
 from memkit.backbones.hf import HFBackbone, ScoreRequest
 from memkit.errors import InvalidConfig, ModelRefused, ModelTimeout, ModelUnavailable
-from memkit.roles.base import ChatMessage, Prompt, View
+from memkit.models import Bank, MemoryRecord, Turn
+from memkit.roles import Answerer, Extractor, Fused, Manager
+from memkit.roles.base import ChatMessage, Fact, Prompt, Shown, View
 from memkit.roles.grammar import Grammar, alt, lit, repeat, seq, text
 from tests.tiny_models import tiny_checkpoint
 
@@ -42,6 +46,24 @@ def requests(count: int, *, temperature: float = 0.0, top_p: float = 1.0, **opti
 
 def tokens(replies: list[GenReply]) -> list[tuple[int, ...] | None]:
     return [reply.token_ids for reply in replies]
+
+
+def role_prompts() -> list[Prompt]:
+    """What each role asks for, behind a short question (instructions do not matter to random weights)."""
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    turns = [
+        Turn(f"t{number}", "i1", Bank("u", ""), number, "user", f"I have {number} dogs.", at) for number in range(1, 4)
+    ]
+    shown = [Shown(handle, MemoryRecord(f"m{handle}", f"Ana has {handle} dogs.")) for handle in range(1, 6)]
+    rendered = [
+        Extractor().render(turns),
+        Manager().render(Fact("Ana has a dog.", ("t1",)), shown),
+        Manager().render(Fact("Ana has a dog.", ("t1",)), ()),
+        Fused(style="compact").render(turns, shown),
+        Answerer().render("How many dogs?", shown),
+    ]
+    question = (ChatMessage("user", "What now?"),)
+    return [replace(one, messages=question, max_tokens=min(one.max_tokens, 80)) for one in rendered]
 
 
 @pytest.fixture(
@@ -123,6 +145,21 @@ def test_constrained_replies_are_valid_even_when_cut_short(model: HFBackbone, ma
             assert reply.finish == "stop"
             assert reply.token_ids is not None
             assert len(reply.token_ids) <= max_tokens
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(1000, marks=pytest.mark.slow)])
+def test_every_role_gets_valid_replies_from_random_weights(model: HFBackbone, count: int) -> None:
+    prompts = role_prompts()
+    asked = [
+        GenRequest(prompts[index % len(prompts)], key=str(index), sampling=Sampling(temperature=index % 3 * 0.8))
+        for index in range(count)
+    ]
+    invalid = [
+        reply.text
+        for request, reply in zip(asked, model.generate(asked), strict=True)
+        if request.prompt.grammar is None or not request.prompt.grammar.matches(reply.text)
+    ]
+    assert invalid == []
 
 
 def test_characters_of_several_tokens_come_whole(model: HFBackbone) -> None:

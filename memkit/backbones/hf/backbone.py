@@ -14,7 +14,7 @@ import hashlib
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
@@ -158,6 +158,10 @@ class HFBackbone:
                     zip(chunk, self._worker.call(lambda tree=tree, pairs=pairs: tree.score(pairs)), strict=True)
                 )
         return [found[index] for index in range(len(requests))]
+
+    def parameters(self) -> Iterator[Any]:
+        """The base model's tensors, shared by every adapter that is not merged."""
+        yield from self._base.parameters()
 
     @property
     def near_ties(self) -> int:
