@@ -69,6 +69,7 @@ class Journal(JournalReader):
         locks = StoreLocks.attach(path / disk.LOCKS)
         journal = cls(engine, locks, clock=clock, ids=ids, store_id=marker["store_id"], read_only=False)
         try:
+            locks.sweep()
             journal.worker_id  # noqa: B018 - a disk that cannot be written is found out now, not at the first add
             journal._finish_scrubbing()
         except BaseException:
@@ -148,16 +149,22 @@ class Journal(JournalReader):
     def claim_next(self, bank: Bank | None = None) -> Claim | None:
         """The oldest intake that nobody alive is deciding and that is the first undecided one of its bank."""
         with self._engine.read() as tx:
-            if not intakes.waiting(tx, bank):
-                return None
+            if self._first_free(tx, bank) is None:
+                return None  # without the write lock: idle workers ask often
         worker_id = self.worker_id
         with self._engine.write(durable=False) as tx:
-            dead: dict[str, bool] = {}
-            for number, holder in intakes.waiting(tx, bank):
-                if holder is not None and holder not in dead:
-                    dead[holder] = not self._locks.alive(holder)
-                if holder is None or dead[holder]:
-                    return intakes.take(tx, number, worker_id)
+            number = self._first_free(tx, bank)
+            return None if number is None else intakes.take(tx, number, worker_id)
+
+    def _first_free(self, tx: Tx, bank: Bank | None) -> int | None:
+        alive: dict[str, bool] = {}
+        for number, holder in intakes.waiting(tx, bank):
+            if holder is None:
+                return number
+            if holder not in alive:
+                alive[holder] = self._locks.alive(holder)
+            if not alive[holder]:
+                return number
         return None
 
     def owns(self, claim: Claim) -> bool:

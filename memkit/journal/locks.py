@@ -66,13 +66,20 @@ class StoreLocks:
 
     def register(self, worker_id: str) -> None:
         path = self._folder / f"{worker_id}.worker"
-        try:
-            file = open(path, "wb")  # noqa: SIM115 - held as long as the worker lives
-        except OSError as error:
-            raise disk.from_os_error(error, path) from error
-        try_lock(file.fileno(), _WORKER_BYTE, exclusive=True)
+        deadline = self.deadline()
         with self._mutex:
-            self._workers[worker_id] = file
+            while True:
+                try:
+                    file = open(path, "wb")  # noqa: SIM115 - held as long as the worker lives
+                except OSError as error:
+                    raise disk.from_os_error(error, path) from error
+                # A sweep elsewhere may take a file that is not locked yet for one that a dead worker left.
+                if try_lock(file.fileno(), _WORKER_BYTE, exclusive=True) and _is_at(file, path):
+                    self._workers[worker_id] = file
+                    return
+                file.close()
+                if time.monotonic() >= deadline:
+                    raise self.busy()
 
     def retire(self, worker_id: str) -> None:
         with self._mutex:
@@ -172,6 +179,13 @@ class StoreLocks:
         self._file, self._workers = None, {}
         self._mutex = threading.Lock()
         self._applier, self._lance = _FairLock(self), _SharedExclusive(self)
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 class _FairLock:

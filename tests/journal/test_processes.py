@@ -222,3 +222,25 @@ def test_a_killed_holder_frees_its_locks(tmp_path: Path, journal: Journal) -> No
         with journal.applier_lock(), journal.lance_lock(True):
             pass
         locks.close()
+
+
+def test_what_killed_workers_leave_in_the_lock_folder_is_swept(tmp_path: Path, journal: Journal) -> None:
+    gone = start("journal = open_journal(Path(sys.argv[1])); os.kill(os.getpid(), 9)", tmp_path / "store")
+    gone.communicate(timeout=30)
+    folder = tmp_path / "store" / "locks"
+    assert len(list(folder.glob("*.worker"))) == 2
+    open_journal(tmp_path / "store").close()
+    assert [path.stem for path in folder.glob("*.worker")] == [journal.worker_id]
+
+
+def test_workers_that_come_while_others_sweep_stay_alive(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    open_journal(path).close()
+    program = """
+        path = Path(sys.argv[1])
+        for _ in range(60):
+            journal = open_journal(path)
+            assert (path / "locks" / f"{journal.worker_id}.worker").exists()
+            journal.close()
+    """
+    finish([start(program, path) for _ in range(3)])
