@@ -109,8 +109,8 @@ def agreement(path: Path, ask: Ask, prompting: Prompting = "strict") -> dict[str
     for line, raw in records(path):
         if not isinstance(raw.get("label"), bool):
             malformed(path, line, "no 'label' that is true or false", "label each answer by hand")
-        verdict = judge(ask, *(str(need(path, line, raw, key, (str, int, float))) for key in ("question", "gold", "answer")),
-                        prompting=prompting)  # fmt: skip
+        texts = [str(need(path, line, raw, key, (str, int, float))) for key in ("question", "gold", "answer")]
+        verdict = judge(ask, *texts, prompting=prompting)
         if verdict.right is None:
             table["unreadable"] += 1
         elif verdict.right:
