@@ -1,0 +1,65 @@
+"""Runs in the peer's environment: mem0 with local Qdrant, given vectors, infer=False. Prints seconds as JSON."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from _vectors import DIM, vector  # noqa: E402 - the peer's environment does not have this project
+
+from mem0 import Memory  # noqa: E402  # pyright: ignore[reportMissingImports]
+
+
+class Given:
+    def __init__(self) -> None:
+        self.seen: dict[str, list[float]] = {}
+
+    def embed(self, text: str, memory_action: str | None = None) -> list[float]:
+        if text not in self.seen:
+            self.seen[text] = vector(text).tolist()
+        return self.seen[text]
+
+    def embed_batch(self, texts: list[str], memory_action: str | None = None) -> list[list[float]]:
+        return [self.embed(text, memory_action) for text in texts]
+
+
+def main() -> None:
+    request = json.loads(sys.stdin.read())
+    folder = tempfile.mkdtemp()
+    memory = Memory.from_config(
+        {
+            "vector_store": {
+                "provider": "qdrant",
+                "config": {"path": f"{folder}/q", "on_disk": True, "embedding_model_dims": DIM, "collection_name": "m"},
+            },
+            "history_db_path": f"{folder}/h.db",
+            "llm": {"provider": "openai", "config": {"api_key": "unused"}},
+            "embedder": {"provider": "openai", "config": {"api_key": "unused", "embedding_dims": DIM}},
+        }
+    )
+    memory.embedding_model = Given()
+    texts = request["texts"]
+    for text in [*texts, *request["queries"]]:
+        memory.embedding_model.embed(text)
+    single = []
+    for text in texts:
+        start = time.perf_counter()
+        memory.add(text, user_id="u", infer=False)
+        single.append(time.perf_counter() - start)
+    batch_start = time.perf_counter()
+    memory.add([{"role": "user", "content": text + " again"} for text in texts], user_id="b", infer=False)
+    batch = (time.perf_counter() - batch_start) / len(texts)
+    search = []
+    for query in request["queries"]:
+        start = time.perf_counter()
+        memory.search(query, filters={"user_id": "u"}, top_k=10)
+        search.append(time.perf_counter() - start)
+    print(json.dumps({"add": statistics.median(single), "batch": batch, "search": statistics.median(search)}))
+
+
+main()

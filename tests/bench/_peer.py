@@ -1,0 +1,51 @@
+"""A peer library in an environment of its own, so that it is measured as its users install it and ours stays clean."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+class PeerMissing(Exception):
+    """The peer could not be installed or run; the message says why."""
+
+
+def peer_python(packages: Sequence[str]) -> Path:
+    """An interpreter with just these packages; made once, kept in the user's cache."""
+    cache = Path(os.environ.get("MEMKIT_BENCH_CACHE", Path.home() / ".cache" / "memkit-bench"))
+    folder = cache / hashlib.sha256(" ".join(sorted(packages)).encode()).hexdigest()[:16]
+    python = folder / "bin" / "python"
+    if (folder / "ready").exists():
+        return python
+    venv.create(folder, with_pip=True, clear=True)
+    done = subprocess.run(
+        [python, "-m", "pip", "install", "-q", *packages], capture_output=True, text=True, timeout=900, check=False
+    )
+    if done.returncode != 0:
+        raise PeerMissing(f"pip could not install {' '.join(packages)}: {done.stderr.strip()[-300:]}")
+    (folder / "ready").touch()
+    return python
+
+
+def run_peer(packages: Sequence[str], script: Path, request: dict[str, Any], timeout_s: float = 900) -> dict[str, Any]:
+    """Run `script` in the peer's environment: the request goes in as JSON, its last line of output is the answer."""
+    quiet = {"MEM0_TELEMETRY": "False", "ANONYMIZED_TELEMETRY": "False", "OPENAI_API_KEY": "unused"}
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | quiet
+    done = subprocess.run(
+        [peer_python(packages), script], input=json.dumps(request), capture_output=True, text=True, timeout=timeout_s,
+        env=env, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise PeerMissing(f"{script.name} failed: {done.stderr.strip()[-400:]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+if __name__ == "__main__":
+    print(peer_python(sys.argv[1:]))
