@@ -151,6 +151,7 @@ class State:
         self,
         name: str,
         *,
+        to: int | None,
         expected: Expected,
         actor: str,
         note: str,
@@ -161,11 +162,12 @@ class State:
         with self.exclusive() as tx:
             now = self.alias(name)
             _compare(now, expected, tuple(now.routes))
-            back = None if now.back is None else self.version(name, now.back)
+            target = now.back if to is None else to
+            back = None if target is None or target >= now.version else self.version(name, target)
             if back is None:
                 raise AdapterError(
                     f"alias {name} has nothing to roll back to",
-                    why="it never named anything else",
+                    why="it never named anything else" if to is None else f"it has no earlier version {to}",
                     fix="promote another adapter instead",
                     reason="no_previous",
                 )

@@ -15,7 +15,8 @@ from typing import Any
 from memkit.errors import InvalidInput
 from memkit.models import JSON
 
-ROLES = ("extractor", "manager", "answerer", "fused", "ranker")
+MODEL_ROLES = frozenset({"extractor", "manager", "answerer", "fused"})
+"""The roles that a LoRA serves. The fifth, "ranker", is served by weights that are a value, not by a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,11 @@ class Route:
     challengers: tuple[Arm, ...] = ()
     shadow: str | None = None
     shadow_share: float = 0.0
+
+    @property
+    def deciding(self) -> frozenset[str]:
+        """Adapters whose decisions are applied."""
+        return frozenset(name for name in (self.stable, *(arm.digest for arm in self.challengers)) if name is not None)
 
     @property
     def digests(self) -> frozenset[str]:
@@ -89,6 +95,10 @@ class AliasState:
     @property
     def digests(self) -> frozenset[str]:
         return frozenset(name for route in self.routes.values() for name in route.digests)
+
+    @property
+    def deciding(self) -> frozenset[str]:
+        return frozenset(name for route in self.routes.values() for name in route.deciding)
 
     def route(self, role: str) -> Route:
         return self.routes.get(role, _BASE)

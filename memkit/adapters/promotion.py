@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from memkit.adapters.manifest import PROBE, Manifest
 from memkit.adapters.plan import AliasState, Arm, Route, Routes, with_challengers, with_shadow, with_stable
 from memkit.adapters.registry import ANY, Expected, Registry
 from memkit.adapters.swap import Swapper, SwapReport
+from memkit.adapters.verify import Serving, Verified, check_serving, inspect
 from memkit.errors import GateRefused, InvalidInput
 
 TaintPolicy = Literal["refuse", "warn"] | Callable[[str, Sequence[str]], None]
@@ -29,6 +31,7 @@ def promote(
     actor: str = "",
     note: str = "",
     taints: TaintPolicy = "refuse",
+    serving: Serving | None = None,
     swapper: Swapper | None = None,
 ) -> SwapReport:
     """Serve `digest` under `alias`, in its roles or some of them: to everybody, or as a canary to a `share` of users.
@@ -42,6 +45,8 @@ def promote(
         expected = before.version
     verified = _verified(registry, digest)
     served = _roles(verified.manifest, roles)
+    if serving is not None:
+        check_serving(verified.manifest, serving)
     _check_gates(verified.manifest, ungated)
     _check_taints(digest, registry.taints(digest), taints)
     if share is None:
@@ -56,7 +61,7 @@ def promote(
             ungated=not verified.manifest.gated, proved=proved,
         )  # fmt: skip
 
-    return _carry_out(swapper, {digest}, move)
+    return _carry_out(swapper, {digest} if verified.manifest.kind == "lora" else set(), move)
 
 
 def shadow(
@@ -69,7 +74,7 @@ def shadow(
     actor: str = "",
     swapper: Swapper | None = None,
 ) -> SwapReport:
-    """Let `digest` decide a share of turns for comparison. It needs no gates: nothing of it is applied. None ends it."""
+    """Let `digest` decide a share of turns for comparison; None ends it. It needs no gates: none of it is applied."""
     before = registry.alias(alias)
     if digest is None:
         served: tuple[str, ...] = tuple(before.routes)
@@ -103,21 +108,23 @@ def rollback(
     registry: Registry,
     alias: str,
     *,
+    to: int | None = None,
     expected: Expected = ANY,
     actor: str = "",
     note: str = "",
     swapper: Swapper | None = None,
 ) -> AliasState:
-    """Undo the last change of the alias. Where the earlier adapters are still loaded (the last generations are kept
-    warm), this touches neither model nor server, and does not wait for a swap under way."""
+    """Undo the last change of the alias, or all after version `to`. Where the earlier adapters are still loaded (the
+    last generations are kept warm), this touches neither model nor server, and waits for no swap under way."""
     now = registry.alias(alias)
-    target = None if now.back is None else registry.version_of(alias, now.back)
+    goal = now.back if to is None else to
+    target = None if goal is None else registry.version_of(alias, goal)
 
     def move(proved: bool) -> AliasState:
         compared = now.version if expected is ANY else expected
-        return registry.rollback(alias, expected=compared, actor=actor, note=note, proved=proved)
+        return registry.rollback(alias, to=to, expected=compared, actor=actor, note=note, proved=proved)
 
-    if swapper is None or target is None:
+    if swapper is None or swapper.host is None or target is None:
         return move(False)
     if swapper.at_once(target):
         state = move(False)
@@ -128,23 +135,20 @@ def rollback(
 
 
 def _carry_out(swapper: Swapper | None, digests: set[str], move: Callable[[bool], AliasState]) -> SwapReport:
-    if swapper is not None and (swapper.host is not None or not digests):
+    """With a host, the alias moves after the probe. Without one, it moves at once and is unproved."""
+    if swapper is not None and swapper.host is not None:
         return swapper.swap(digests, move)
-    state = move(False)
-    if swapper is not None:
-        swapper.follow(state)
-    return SwapReport(state, {}, (), {})
+    return SwapReport(move(False), {}, (), {})
 
 
-def _verified(registry: Registry, digest: str) -> Any:
-    from memkit.adapters.verify import inspect
-
+def _verified(registry: Registry, digest: str) -> Verified:
     return inspect(Path(registry.path(digest)), expected=digest)
 
 
-def _roles(manifest: Any, roles: Sequence[str] | None) -> tuple[str, ...]:
+def _roles(manifest: Manifest, roles: Sequence[str] | None) -> tuple[str, ...]:
     chosen = tuple(manifest.roles if roles is None else roles)
-    if not chosen or (odd := sorted(set(chosen) - set(manifest.roles))):
+    odd = sorted(set(chosen) - set(manifest.roles))
+    if not chosen or odd:
         raise InvalidInput(
             f"the adapter does not serve {', '.join(odd) if chosen else 'no roles'}",
             why=f"it was trained for {', '.join(manifest.roles)}",
@@ -153,9 +157,7 @@ def _roles(manifest: Any, roles: Sequence[str] | None) -> tuple[str, ...]:
     return chosen
 
 
-def _check_gates(manifest: Any, ungated: bool) -> None:
-    from memkit.adapters.manifest import PROBE
-
+def _check_gates(manifest: Manifest, ungated: bool) -> None:
     if ungated:
         return
     failed = [gate.name for gate in manifest.gates if not gate.passed]

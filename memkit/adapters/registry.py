@@ -135,7 +135,7 @@ class Registry:
     def digests(self) -> list[str]:
         return sorted(entry.name for entry in os.scandir(self.root) if _DIGEST.fullmatch(entry.name))
 
-    def list(self) -> list[Known]:
+    def known(self) -> list[Known]:
         named: dict[str, list[str]] = {}
         for state in self.aliases().values():
             for digest in state.digests:
@@ -195,11 +195,19 @@ class Registry:
         )  # fmt: skip
 
     def rollback(
-        self, name: str, *, expected: Expected = ANY, actor: str = "", note: str = "", proved: bool = False
+        self,
+        name: str,
+        *,
+        to: int | None = None,
+        expected: Expected = ANY,
+        actor: str = "",
+        note: str = "",
+        proved: bool = False,
     ) -> AliasState:
-        """Undo the last change of the alias, as a new version. Repeated, it goes further back."""
+        """Undo the last change of the alias (or all after version `to`), as a new version. Repeated, it goes further
+        back."""
         return self._state.rollback(
-            alias_name(name), expected=expected, actor=actor, note=note, proved=proved,
+            alias_name(name), to=to, expected=expected, actor=actor, note=note, proved=proved,
             at=self._clock.now().isoformat(), exists=self._must_exist,
         )  # fmt: skip
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from memkit.adapters.plan import AliasState
-from memkit.errors import UnknownAlias
 
 
 @dataclass(slots=True)
@@ -28,8 +27,6 @@ class Lease:
     version: int
     propensity: float
     role: str
-    shadow: str | None = None
-    """Decide this turn with that adapter too, for comparison only."""
     _close: Callable[[Lease], None] | None = field(default=None, repr=False)
 
     def close(self) -> None:
@@ -84,20 +81,41 @@ class Router:
             return Lease(None, alias, 0, 1.0, role)
         route = state.route(role)
         arm = route.assign(user_key)
-        shadow = route.shadow if route.shadow_share and self._chance() < route.shadow_share else None
-        for name in (arm.digest, shadow):
-            if name is not None:
-                self._leases[name] = self._leases.get(name, 0) + 1
-        return Lease(arm.digest, alias, state.version, arm.share, role, shadow, self._released)
+        return self._take(arm.digest, state, arm.share, role)
+
+    def shadow(self, alias: str = "production") -> dict[str, Lease]:
+        """For a sampled share of turns: role → a lease on the adapter that decides it too, for comparison only."""
+        with self._changed:
+            state = self._serving.get(alias)
+            if state is None:
+                return {}
+            draw = self._chance()
+            return {
+                role: self._take(route.shadow, state, route.shadow_share, role)
+                for role, route in state.routes.items()
+                if route.shadow is not None and draw < route.shadow_share
+            }
+
+    def hold(self, lease: Lease) -> Lease:
+        """A second lease on what an open lease names, for work that outlives it."""
+        with self._changed:
+            state = self._serving[lease.alias]
+            again = self._take(lease.name, state, lease.propensity, lease.role)
+            again.version = lease.version
+            return again
+
+    def _take(self, name: str | None, state: AliasState, propensity: float, role: str) -> Lease:
+        if name is not None:
+            self._leases[name] = self._leases.get(name, 0) + 1
+        return Lease(name, state.alias, state.version, propensity, role, self._released)
 
     def _released(self, lease: Lease) -> None:
         with self._changed:
-            for name in (lease.name, lease.shadow):
-                if name is not None:
-                    self._leases[name] -= 1
-                    if not self._leases[name]:
-                        del self._leases[name]
-                        self._changed.notify_all()
+            if lease.name is not None:
+                self._leases[lease.name] -= 1
+                if not self._leases[lease.name]:
+                    del self._leases[lease.name]
+                    self._changed.notify_all()
 
     # ---- per swap ------------------------------------------------------------------------------------------
 
@@ -161,13 +179,3 @@ class Router:
 
     def _named(self) -> set[str]:
         return {digest for state in self._serving.values() for digest in state.digests}
-
-
-def known_alias(aliases: Mapping[str, AliasState], name: str) -> AliasState:
-    if name not in aliases:
-        raise UnknownAlias(
-            f"alias {name!r} was never set",
-            why=f"this registry has {', '.join(sorted(aliases)) or 'no aliases yet'}",
-            fix="memkit adapters promote DIGEST --alias NAME sets it",
-        )
-    return aliases[name]

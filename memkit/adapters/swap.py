@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memkit.adapters.hosts.base import AdapterHost, HostLimits, MergingHost, ScoringHost
-from memkit.adapters.plan import AliasState
+from memkit.adapters.plan import MODEL_ROLES, AliasState
 from memkit.adapters.registry import Registry
 from memkit.adapters.router import Router
 from memkit.errors import AdapterError, HostFull, IncompatibleBase, MemkitError, NotFound, ProbeFailed
@@ -48,7 +48,8 @@ class _Work:
 
 class Swapper:
     """One per process and store. `serving` says what is served (a callable: a model's digests take time to compute);
-    `keep` generations stay loaded for rollback; `on_step` is told the name of each step before it is taken."""
+    `keep` generations stay loaded for rollback; `roles` are those whose model the host runs; `on_step` is told the name
+    of each step before it is taken."""
 
     def __init__(
         self,
@@ -60,14 +61,14 @@ class Swapper:
         keep: int = 2,
         drain_s: float = 30.0,
         merge: bool = True,
+        roles: frozenset[str] = MODEL_ROLES,
         on_step: Callable[[str], None] | None = None,
     ) -> None:
         self.registry, self.router, self.host = registry, router, host
         self._serving, self._keep, self._drain_s, self._merge = serving, keep, drain_s, merge
         self._on_step = on_step or (lambda _: None)
+        self._roles = roles if host is not None else frozenset[str]()
         self._swapping = threading.RLock()
-        self.rankers: dict[str, Any] = {}
-        """Loaded ranker weights by digest."""
 
     # ---- the procedure ---------------------------------------------------------------------------------------
 
@@ -94,14 +95,14 @@ class Swapper:
             try:
                 self._serve(state, work)
             except _BAD_ARTIFACT as error:
-                if state.proved or self.host is None:
+                if state.proved:
                     raise
                 with suppress(AdapterError):
                     self.registry.rollback(
                         state.alias, expected=state.version, actor="memkit", note=f"taken back: {error.what}"
                     )
                 raise
-            if work.proved and not state.proved:
+            if self.host is not None and work.proved and not state.proved:
                 self.registry.prove(state.alias, state.version)
             self._tidy(0.0)
             return state
@@ -128,10 +129,8 @@ class Swapper:
         return self.router.adopt(self.effective(state))
 
     def effective(self, state: AliasState) -> AliasState:
-        """What of an alias this process serves: without a host, only the ranker."""
-        if self.host is not None:
-            return state
-        return replace(state, routes={role: route for role, route in state.routes.items() if role == "ranker"})
+        """What of an alias the host serves. Rankers are values, and the roles of other models are not its business."""
+        return replace(state, routes={role: route for role, route in state.routes.items() if role in self._roles})
 
     def tidy(self) -> None:
         """Unload what is drained and no longer wanted. Never waits, neither for leases nor for a swap under way."""
@@ -148,9 +147,8 @@ class Swapper:
         self._bring_in(effective.digests, work)
         self.router.adopt(effective)
         if self._merge and isinstance(self.host, MergingHost):
-            stable = {route.stable for role, route in effective.routes.items() if role != "ranker"}
-            for name in self.router.residents - set(self.rankers):
-                self.host.merge(name, name in stable)
+            for name in {route.stable for route in effective.routes.values() if route.stable}:
+                self.host.merge(name)
 
     def _bring_in(self, digests: Iterable[str], work: _Work) -> None:
         for digest in sorted(set(digests) - self.router.residents):
@@ -158,41 +156,32 @@ class Swapper:
             self.router.loaded(digest)
 
     def _load(self, digest: str, work: _Work) -> None:
-        from memkit.adapters.manifest import RANKER
         from memkit.adapters.verify import check_serving, inspect
 
+        host = self.host
+        if host is None:
+            raise HostFull(
+                "this process cannot serve LoRA adapters",
+                why="its model is reached without an adapter host",
+                fix="open the store with a local model (hf:…), or pass a host as adapters=",
+                reason="no_host",
+            )
         self.registry.in_use.hold(digest)
+        touched = False
         try:
             verified = self._timed("verify", work, lambda: inspect(self.registry.path(digest), expected=digest))
             work.unchecked |= dict.fromkeys(check_serving(verified.manifest, self._serving()))
-            if verified.manifest.kind == "ranker":
-                from memkit.retrieval import RankerWeights
-
-                self.rankers[digest] = RankerWeights.load(verified.path / RANKER)
-            elif self.host is None:
-                raise HostFull(
-                    "this process cannot serve LoRA adapters",
-                    why="its model is reached without an adapter host",
-                    fix="open the store with a local model (hf:…), or pass a host as adapters=",
-                    reason="no_host",
-                )
-            else:
-                self._load_lora(self.host, verified, work)
+            self._timed("limits", work, lambda: self._check_limits(host, verified))
+            touched = True
+            self._timed("load", work, lambda: host.load(verified.artifact))
+            work.probes[digest] = self._timed("probe", work, lambda: self._probe(host, verified))
         except BaseException:
             self.registry.in_use.release(digest)
+            if touched:
+                with suppress(MemkitError):
+                    self._unload(host, digest)
             raise
-
-    def _load_lora(self, host: AdapterHost, verified: Any, work: _Work) -> None:
-        self._timed("limits", work, lambda: self._check_limits(host, verified))
-        name = verified.manifest.digest
-        try:
-            self._timed("load", work, lambda: host.load(verified.artifact))
-            work.probes[name] = self._timed("probe", work, lambda: self._probe(host, verified))
-        except BaseException:
-            with suppress(MemkitError):
-                self._unload(host, name)
-            raise
-        work.proved = work.proved and work.probes[name] is not None
+        work.proved = work.proved and work.probes[digest] is not None
 
     def _check_limits(self, host: AdapterHost, verified: Any) -> None:
         from memkit.adapters.verify import check_host
@@ -229,7 +218,7 @@ class Swapper:
             if not self._timed("drain", work, lambda name=name: self.router.retire(name, timeout_s)):
                 continue
             self.registry.in_use.release(name)
-            if self.rankers.pop(name, None) is None and self.host is not None:
+            if self.host is not None:
                 self._timed("unload", work, lambda name=name: self._unload(self.host, name))
             unloaded.append(name)
         return tuple(unloaded), tuple(name for name in idle if name not in unloaded)

@@ -130,7 +130,18 @@ class Runtime:
     def adapters(self) -> AdapterSet:
         from memkit.adapters import open_adapters
 
-        return open_adapters(self)
+        return open_adapters(
+            self.path, self._adapters, alias=self.alias, backbone=lambda: self.backbone,
+            prompt_hashes=self.prompt_hashes, embedder=self.embedder.identity,
+        )  # fmt: skip
+
+    def prompt_hashes(self) -> dict[str, str]:
+        """Role → hash of what it is asked here; an adapter that was trained on other prompts is refused."""
+        from memkit.roles import role_prompt_hashes
+
+        return {
+            role: role_prompt_hashes(self._instructions, style).get(role, "") for role, style in self.settings.styles
+        }
 
     @cached_property
     def writer(self) -> TurnWriter:

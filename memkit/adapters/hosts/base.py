@@ -91,6 +91,6 @@ class ScoringHost(Protocol):
 class MergingHost(Protocol):
     """A host that can serve an adapter at the base model's speed, at the memory of the layers that it touches."""
 
-    def merge(self, name: str, merged: bool = True) -> None:
-        """How requests to come are served; those under way finish as they began. Idempotent."""
+    def merge(self, name: str) -> None:
+        """Requests to come are served so; those under way finish as they began. Idempotent."""
         ...

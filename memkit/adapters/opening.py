@@ -1,0 +1,86 @@
+"""From what users pass as `adapters=` to an `AdapterSet`: where the registry is, and which host serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from memkit.adapters.adapter_set import AdapterSet
+from memkit.adapters.hosts.base import AdapterHost
+from memkit.adapters.plan import MODEL_ROLES
+from memkit.adapters.verify import Serving
+from memkit.backbones.base import Backbone
+from memkit.errors import InvalidConfig
+
+STORE_SCHEMA = 1
+"""Version of what a prompt may be filled with: kinds, columns and scopes of memories."""
+_OPTIONS = ("path", "host", "keep", "drain_s", "poll_s", "merge", "guard", "taints")
+
+
+def open_adapters(
+    store: Path,
+    spec: Any = None,
+    *,
+    alias: str,
+    backbone: Callable[[], Backbone],
+    prompt_hashes: Callable[[], Mapping[str, str]],
+    embedder: str,
+) -> AdapterSet:
+    """spec: None (`<store>/adapters`), a folder, an `AdapterHost`, or a mapping of `path`, `host` and options of
+    `AdapterSet`. Without a host, an in-process model (hf:…) hosts its own adapters. Nothing is loaded yet."""
+    options = _options(spec)
+    root = Path(options.pop("path", None) or store / "adapters")
+    given: AdapterHost | None = options.pop("host", None)
+
+    def host() -> tuple[AdapterHost | None, frozenset[str]]:
+        return (given, MODEL_ROLES) if given is not None else own_host(backbone())
+
+    def serving() -> Serving:
+        return Serving(prompt_hashes=dict(prompt_hashes()), embedder=embedder, store_schema=STORE_SCHEMA)
+
+    return AdapterSet(
+        root,
+        alias=alias,
+        host=host,
+        serving=serving,
+        generate=lambda requests: backbone().generate(requests),
+        **options,
+    )
+
+
+def own_host(backbone: Any) -> tuple[AdapterHost | None, frozenset[str]]:
+    """The host inside a backbone that runs its model in this process, and the roles it answers in."""
+    if hasattr(backbone, "load_adapter"):
+        from memkit.adapters.hosts.peft import PeftHost
+
+        return PeftHost(backbone), MODEL_ROLES
+    of = getattr(backbone, "backbone_of", None)
+    if of is not None:
+        inner = {role: of(role) for role in sorted(MODEL_ROLES)}
+        chosen = next((one for one in inner.values() if hasattr(one, "load_adapter")), None)
+        if chosen is not None:
+            return own_host(chosen)[0], frozenset(role for role, one in inner.items() if one is chosen)
+    return None, frozenset()
+
+
+def _options(spec: Any) -> dict[str, Any]:
+    if spec is None:
+        return {}
+    if isinstance(spec, str | Path):
+        return {"path": spec}
+    if isinstance(spec, Mapping):
+        options = dict(cast("Mapping[str, Any]", spec))
+        if unknown := sorted(set(options) - set(_OPTIONS)):
+            raise InvalidConfig(
+                f"adapters= has no option {unknown[0]!r}", why=f"it has {', '.join(_OPTIONS)}", fix="correct the name"
+            )
+        if "host" not in options or isinstance(options["host"], AdapterHost):
+            return options
+    elif isinstance(spec, AdapterHost):
+        return {"host": spec}
+    raise InvalidConfig(
+        "adapters= is neither a folder nor an adapter host",
+        why=f"it is a {type(spec).__name__}",
+        fix="pass a folder, memkit.adapters.VLLMHost([...]), or a mapping of path, host and options",
+    )
