@@ -19,7 +19,7 @@ from memkit.retrieval.text import STOP_WORDS, words
 
 _STEM_SHARE = 1.0
 _STEM_POSITIONS = 4
-_GRAM_SHARE = 0.5
+_GRAM_SHARE = 0.7
 """Length of all of a word's n-gram positions together, beside its stem's."""
 _STOP_WEIGHT = 0.05
 _GRAM_SIZES = (3, 4)
