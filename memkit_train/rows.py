@@ -121,8 +121,8 @@ class PreferencePair:
 
 @dataclass(frozen=True, slots=True)
 class TextRow:
-    """A logged decision without ids in the target vocabulary: a hosted model wrote it. Becomes a token row by the target
-    model's own template (`encode_text` in methods/_text.py); never has log-probs."""
+    """A logged decision without ids in the target vocabulary: a hosted model wrote it. The target model's own template
+    makes a TokenRow of it (methods/texts.py), which never has log-probs."""
 
     messages: tuple[ChatMessage, ...]
     completion: str
