@@ -32,7 +32,7 @@ demo: $(VENV)/.core
 
 lint: $(VENV)/.full
 	$(BIN)/ruff check .
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 test: lint
 	$(BIN)/python -m pytest -m "not slow and not live"

@@ -22,6 +22,15 @@ def declared_by_extras() -> set[str]:
     return {IMPORT_NAMES.get(name, name.replace("-", "_")) for name in names}
 
 
+def lacking(error: BaseException | None) -> str:
+    """The package behind an import error, also where a `MissingExtra` tells of it."""
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            return error.name.split(".")[0]
+        error = error.__cause__ or error.__context__
+    return "?"
+
+
 def import_all(root: str) -> tuple[int, dict[str, list[str]]]:
     """How many modules import, and which need which missing package."""
     package, missing, imported = importlib.import_module(root), dict[str, list[str]](), 0
@@ -32,8 +41,7 @@ def import_all(root: str) -> tuple[int, dict[str, list[str]]]:
             importlib.import_module(module.name)
             imported += 1
         except ImportError as error:
-            cause = error if error.name or error.__cause__ is None else error.__cause__
-            missing.setdefault((getattr(cause, "name", None) or "?").split(".")[0], []).append(module.name)
+            missing.setdefault(lacking(error), []).append(module.name)
     return imported, missing
 
 
