@@ -49,7 +49,7 @@ class Asking:
         clock: Clock,
         ids: Ids,
         route: Callable[[str], AbstractContextManager[dict[str, Routing]]],
-        weights: Callable[[], RankerWeights | None],
+        weights: Callable[[str], RankerWeights | None],
     ) -> None:
         self._journal, self._reader, self._traces, self._embedder = journal, reader, traces, embedder
         self._backbone, self._settings, self._config = backbone, settings, config
@@ -173,7 +173,7 @@ class Asking:
             text=ask.text, vector=vector, k=ask.k, kinds=ask.kinds, condition=ask.condition,
             session_id=ask.session_id, now=now,
         )  # fmt: skip
-        weights = self._weights()
+        weights = self._weights(ask.user_id)
         return live, rank(live.index, query, weights) if weights else rank(live.index, query)
 
     def _hits(self, ask: Ask, scored: Sequence[Scored]) -> list[Hit]:
@@ -202,7 +202,7 @@ class Asking:
     ) -> None:
         if not durable and not self._sampled(trace_id):
             return
-        weights = self._weights()
+        weights = self._weights(ask.user_id)
         payload: JSON = {
             "v": 1,
             "question": ask.text,

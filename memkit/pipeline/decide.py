@@ -137,7 +137,9 @@ def _split(
     manager = Manager(settings.instructions, settings.style("manager"))
     live, drafts = task.live, list[OpDraft]()
     for fact in facts:
-        shown = _shown(live.candidates([fact.text], embedder, k=settings.candidates, now=task.now)[0])
+        shown = _shown(
+            live.candidates([fact.text], embedder, k=settings.candidates, now=task.now, weights=task.weights)[0]
+        )
         prompt = manager.render(fact, shown, task.turns)
         call = _call(task, settings, prompt, shown, calls)
         ops = yield from _ask_for_ops(task, settings, call, manager.parse, live)
@@ -150,7 +152,7 @@ def _fused(
     task: Task, settings: Settings, embedder: Embedder, calls: list[ModelCall]
 ) -> Generator[list[GenRequest], list[GenReply | ModelError], list[OpDraft]]:
     texts = [turn.text for turn in task.turns if turn.role in ("user", "assistant")] or [task.turns[-1].text]
-    found = task.live.candidates(texts, embedder, k=settings.candidates, now=task.now)
+    found = task.live.candidates(texts, embedder, k=settings.candidates, now=task.now, weights=task.weights)
     best: dict[str, Scored] = {}
     for scored in sorted((one for row in found for one in row), key=lambda one: (-one.score, one.record.seq)):
         best.setdefault(scored.record.id, scored)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from memkit.models import JSON, Turn
 
 _CORRECTION = re.compile(
-    r"^\W*(?:no[,.!]|nope|wrong|that(?:'s| is) (?:not|wrong|incorrect)|not (?:quite|true|right)|incorrect|you(?:'re| are) wrong"
-    r"|actually[, ]|i (?:already )?told you|i said|i meant|correction)",
+    r"^\W*(?:no[,.!]|nope|wrong|that(?:'s| is) (?:not|wrong|incorrect)|not (?:quite|true|right)|incorrect"
+    r"|you(?:'re| are) wrong|actually[, ]|i (?:already )?told you|i said|i meant|correction)",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[^\W_]+", re.UNICODE)

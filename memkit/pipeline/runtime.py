@@ -149,8 +149,8 @@ class Runtime:
 
         return TurnWriter(
             self.journal, self.reader, lambda: self.backbone, self.embedder, self.settings, self.config,
-            clock=self.clock, ids=self.ids, route=self.route, explore=self._explore, applied=self.applied,
-            watched=self.watched,
+            clock=self.clock, ids=self.ids, route=self.route, weights=self.weights, explore=self._explore,
+            applied=self.applied, watched=self.watched,
         )  # fmt: skip
 
     @cached_property
@@ -189,16 +189,22 @@ class Runtime:
             }
 
     @property
+    def has_adapters(self) -> bool:
+        """Looked up every time: another process may publish the first adapter while this one runs."""
+        return self._adapters is not None or (self.path / "adapters").is_dir()
+
+    @property
     def uses_adapters(self) -> bool:
-        return self._model is not None and bool(self._adapters is not None or (self.path / "adapters").is_dir())
+        return self._model is not None and self.has_adapters
 
     def watched(self, decided: Decided, routing: dict[str, Routing], error: str | None) -> None:
         """Outcomes feed the guard that rolls a bad adapter back."""
         if self.uses_adapters and routing:
             self.adapters.observe(decided, routing, error)
 
-    def weights(self) -> RankerWeights | None:
-        return self.adapters.ranker() if (self.path / "adapters").is_dir() else None
+    def weights(self, user_id: str) -> RankerWeights | None:
+        """The learned ranker that serves this user; None means the built-in weights."""
+        return self.adapters.ranker(user_id) if self.has_adapters else None
 
     # ---- life --------------------------------------------------------------------------------------------------
 

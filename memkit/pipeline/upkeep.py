@@ -92,8 +92,9 @@ def erase(runtime: Runtime, user_id: str) -> EraseReceipt:
     if callable(forget):
         forget()
     tainted: tuple[str, ...] = ()
-    if (runtime.path / "adapters").is_dir():
+    if runtime.has_adapters:
         tainted = tuple(runtime.adapters.taint(receipt.subject))
+        runtime.adapters.forget(user_id)
     return EraseReceipt(receipt.subject, counts, tainted)
 
 

@@ -25,6 +25,7 @@ from memkit.seams import Clock, Ids
 
 if TYPE_CHECKING:
     from memkit.journal import Claim, Intake, IntakeState, Journal
+    from memkit.retrieval import RankerWeights
 
 log = logging.getLogger("memkit")
 
@@ -48,13 +49,15 @@ class TurnWriter:
         clock: Clock,
         ids: Ids,
         route: Route,
+        weights: Callable[[str], RankerWeights | None],
         explore: float,
         applied: Callable[[Bank, int], None],
         watched: Callable[[Decided, dict[str, Routing], str | None], None],
     ) -> None:
         self._journal, self._reader, self._backbone, self._embedder = journal, reader, backbone, embedder
         self._settings, self._config, self._clock, self._ids = settings, config, clock, ids
-        self._route, self._explore, self._applied, self._watched = route, explore, applied, watched
+        self._route, self._weights, self._explore = route, weights, explore
+        self._applied, self._watched = applied, watched
 
     def settle(self, intake: Intake, claim: Claim | None, deadline: float | None = None) -> IntakeState:
         """Wait until the turn is applied or parked, doing the bank's work in order while it is ours to do."""
@@ -110,6 +113,7 @@ class TurnWriter:
             new_id=lambda: self._ids.new("d"),
             routing=routing,
             sampling=self._sampling,
+            weights=self._weights(intake.bank.user_id),
         )
         return drive(decide(task, self._settings, self._embedder), self._backbone().generate)
 

@@ -10,9 +10,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from _vectors import DIM, vector  # noqa: E402 - the peer's environment does not have this project
-
-from mem0 import Memory  # noqa: E402  # pyright: ignore[reportMissingImports]
+from _vectors import DIM, vector
+from mem0 import Memory  # pyright: ignore[reportMissingImports]
 
 
 class Given:

@@ -61,7 +61,7 @@ with Memory(path) as memory:
             text = f"process {me} step {step} saw a heron"
             added = memory.add(text, user_id="shared", infer=False)
             mine.append(added.ops[0].memory_id); acked.append(added.ops[0].op_id)
-            hits = memory.search(text, user_id="shared", k=3)
+            hits = memory.search(text, user_id="shared", k=200)
             stale += not any(hit.memory.id == mine[-1] for hit in hits)
         elif kind == "rule":
             result = memory.add(f"I visited town number {me}{step} in the north.", user_id=f"own{me}")
