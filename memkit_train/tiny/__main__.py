@@ -1,0 +1,55 @@
+"""`python -m memkit_train.tiny build` makes the checkpoints; `measure` prints what they can do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from memkit_train.tiny import CHECKPOINTS, checkpoint
+
+app = typer.Typer(help=__doc__)
+
+
+@app.command()
+def build(
+    out: Annotated[Path, typer.Option(help="folder that gets skilled/ and biased/")] = CHECKPOINTS,
+    seed: int = 11,
+    scale: Annotated[float, typer.Option(help="share of the training; below 1 only to try things out")] = 1.0,
+) -> None:
+    """Make both checkpoints from generated data alone (about a quarter of an hour on one CPU thread)."""
+    from memkit_train.tiny.build import build as make
+
+    def log(step: dict[str, Any]) -> None:
+        typer.echo(json.dumps(step))
+
+    make(out, seed=seed, scale=scale, log=log)
+    typer.echo(f"made {out / 'skilled'} and {out / 'biased'}")
+
+
+@app.command()
+def measure(
+    model: Annotated[str, typer.Argument(help="skilled, biased, or a folder")] = "skilled",
+    episodes: int = 60,
+    seed: int = 1000,
+    level: str = "closed",
+) -> None:
+    """Operations and answers on held-out users and dialogues, through the runtime's own pipeline."""
+    from memkit.backbones.hf import HFBackbone
+    from memkit.embedders import make_embedder
+    from memkit_train.tiny.measure import measure as run
+    from memkit_train.worlds import Knobs, generate
+
+    folder = checkpoint(model) if model in ("skilled", "biased") else Path(model)  # type: ignore[arg-type]
+    backbone = HFBackbone(folder, threads=1)
+    try:
+        held = generate(episodes, seed=seed, knobs=Knobs(level=level), split="heldout")  # type: ignore[arg-type]
+        typer.echo(json.dumps(run(held, backbone, make_embedder("hash")).rows(), indent=1))
+    finally:
+        backbone.close()
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,57 @@
+"""Build both checkpoints from generated data alone."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
+
+from memkit.embedders import make_embedder
+from memkit.roles import role_prompt_hashes
+from memkit_train.tiny.train import BIAS, STAGES, Log, Shape, Stage, make_model, make_tokenizer, run_stage, scaled
+
+MANIFEST = "memkit_tiny.json"
+SEED = 11
+
+
+def build(
+    out: Path, *, seed: int = SEED, scale: float = 1.0, shape: Shape | None = None, log: Log | None = None
+) -> None:
+    """`out/skilled` and `out/biased`. One thread: the same machine makes the same bytes, and two threads are slower."""
+    torch.set_num_threads(1)
+    started = time.process_time()
+    embedder = make_embedder("hash")
+    tokenizer = make_tokenizer(embedder, seed)
+    model = make_model(tokenizer, shape or Shape(), seed)
+    for stage in scaled(STAGES, scale):
+        run_stage(model, stage, tokenizer, embedder, seed, log)
+    save(model, tokenizer, out / "skilled", STAGES, seed, started)
+    run_stage(model, scaled([BIAS], scale)[0], tokenizer, embedder, seed, log)
+    save(model, tokenizer, out / "biased", [*STAGES, BIAS], seed, started)
+
+
+def save(
+    model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path, stages: Sequence[Stage], seed: int,
+    started: float,
+) -> None:  # fmt: skip
+    """Weights, tokenizer, and a manifest that says what the model was made from."""
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    manifest: dict[str, Any] = {
+        "seed": seed,
+        "stages": [asdict(stage) for stage in stages],
+        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "prompts": role_prompt_hashes(),
+        "cpu_s": round(time.process_time() - started),
+    }
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / MANIFEST).read_text(encoding="utf-8"))

@@ -1,0 +1,109 @@
+"""What a model can do in the world, through the runtime's own pipeline: extraction, operations and answers by kind.
+
+The model plays held-out episodes on its own banks; each of its decisions is compared with what the oracle would have
+done in the very same prompt, and its answers with the truth.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from memkit.backbones.base import Backbone
+from memkit.embedders.base import Embedder
+from memkit.models import JSON
+from memkit.pipeline.decide import ModelCall, Settings
+from memkit_train.evaluate.bootstrap import Estimate, mean_by_cluster
+from memkit_train.evaluate.loaders.world import as_conversation
+from memkit_train.replay.play import AnswerTask, Lane, ReplaySettings, answer_batch, bank_as_of, play
+from memkit_train.worlds import Episode, OracleBackbone, Question, Truth, matches
+from memkit_train.worlds.policies import kind_of
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Each table: name → values by episode."""
+
+    extraction: Mapping[str, Mapping[str, list[float]]]
+    operations: Mapping[str, Mapping[str, list[float]]]
+    """Verb and target right, by kind of decision."""
+    whole: Mapping[str, Mapping[str, list[float]]]
+    """The whole reply right, texts included."""
+    answers: Mapping[str, Mapping[str, list[float]]]
+    parked: int
+    turns: int
+
+    def rows(self) -> JSON:
+        out: JSON = {"parked": self.parked, "turns": self.turns}
+        for name in ("extraction", "operations", "whole", "answers"):
+            table: Mapping[str, Mapping[str, list[float]]] = getattr(self, name)
+            out[name] = {kind: _shown(mean_by_cluster(values)) for kind, values in sorted(table.items())}
+        return out
+
+
+def measure(
+    episodes: Sequence[Episode],
+    backbone: Backbone,
+    embedder: Embedder,
+    *,
+    answerer: Backbone | None = None,
+    k: int = 8,
+    candidates: int = 5,
+) -> Measured:
+    """Play, compare, ask. `answerer` answers in place of the backbone itself."""
+    oracle = OracleBackbone(Truth(episodes))
+    options = ReplaySettings(Settings(candidates=candidates))
+    turns = [(one.user_id, [said.as_turn(one.user_id) for said in as_conversation(one).turns]) for one in episodes]
+    lanes = play(turns, backbone, embedder, options)
+    tables: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for lane in lanes:
+        for call in lane.calls:
+            _compare(call, oracle, lane.user_id, tables)
+    asked = [(lane, question) for lane, one in zip(lanes, episodes, strict=True) for question in one.questions]
+    tasks = [_task(lane, question, embedder, k) for lane, question in asked]
+    for (lane, question), found in zip(
+        asked, answer_batch(tasks, answerer or backbone, embedder, options), strict=True
+    ):
+        right = float(matches(question, found.text))
+        tables["answers"][question.kind][lane.user_id].append(right)
+        tables["answers"]["all"][lane.user_id].append(right)
+    return Measured(
+        tables["extraction"], tables["operations"], tables["whole"], tables["answers"],
+        sum(len(lane.parked) for lane in lanes), sum(len(lane.turns) for lane in lanes),
+    )  # fmt: skip
+
+
+def _task(lane: Lane, question: Question, embedder: Embedder, k: int) -> AnswerTask:
+    bank = lane.bank if question.as_of is None else bank_as_of(lane, question.as_of, embedder)
+    return AnswerTask(question.text, bank, question.asked_at, question.question_id, k)
+
+
+def _compare(
+    call: ModelCall, oracle: OracleBackbone, user_id: str, tables: dict[str, dict[str, dict[str, list[float]]]]
+) -> None:
+    said = call.reply.text if call.reply else ""
+    right = oracle.reply(call.request)
+    if call.role == "extractor":
+        kind = "none" if right == "NONE" else "fact"
+        tables["extraction"][kind][user_id].append(float(said == right))
+        return
+    view = call.prompt.view
+    kind = kind_of(view.facts[0].text, [(one.handle, one.record.text) for one in view.shown])
+    for name in (kind, "all"):
+        tables["operations"][name][user_id].append(float(_skeleton(said) == _skeleton(right)))
+        tables["whole"][name][user_id].append(float(said == right))
+
+
+def _skeleton(reply: str) -> list[tuple[str, ...]]:
+    """Verbs and targets, without texts; the number behind a NOOP only says where a restatement was found."""
+    out: list[tuple[str, ...]] = []
+    for line in reply.splitlines():
+        verb, *rest = line.split(" ")
+        out.append((verb, rest[0]) if verb in ("UPDATE", "DELETE") and rest else (verb,))
+    return sorted(out)
+
+
+def _shown(estimate: Estimate) -> JSON:
+    return {"value": round(estimate.value, 4), "low": round(estimate.low, 4), "high": round(estimate.high, 4),
+            "n": estimate.n}  # fmt: skip

@@ -1,0 +1,80 @@
+"""The judge's protocol against a stub endpoint, malformed verdicts included."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+from memkit.errors import InvalidInput, ModelUnavailable
+from memkit_train.evaluate.judge import agreement, endpoint, judge, judge_messages, read_verdict
+
+
+def stub(replies, seen=None):
+    """An OpenAI-compatible endpoint that gives these replies, one after the other."""
+    left = iter(replies)
+
+    def handle(request):
+        body = json.loads(request.content)
+        if seen is not None:
+            seen.append(body)
+        reply = next(left)
+        if isinstance(reply, int):
+            return httpx.Response(reply)
+        return httpx.Response(200, json={"choices": [{"message": {"content": reply}}]})
+
+    return endpoint("http://judge.test/v1", "small", "key", transport=httpx.MockTransport(handle))
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ('{"label": "CORRECT"}', True), ('```json\n{"label": "wrong"}\n```', False), ("CORRECT", True),
+        ("The answer is WRONG.", False), ("It may be CORRECT or WRONG", None), ("", None), ("INCORRECTLY", None),
+        ('I first thought WRONG. {"label": "CORRECT"}', True), ('{"label": "CORRECT"} {"label": "WRONG"}', None),
+    ],
+)  # fmt: skip
+def test_verdicts(reply, expected):
+    assert read_verdict(reply) is expected
+
+
+def test_protocol():
+    seen = []
+    verdict = judge(stub(['{"label": "CORRECT"}'], seen), 'Where "now"?', "Oslo", "in Oslo")
+    assert verdict.right is True
+    (body,) = seen
+    assert (body["model"], body["temperature"]) == ("small", 0)
+    assert json.dumps('Where "now"?') in body["messages"][1]["content"]
+
+
+def test_an_unreadable_verdict_is_asked_again_and_then_counts_as_neither():
+    seen = []
+    assert judge(stub(["hm", '{"label": "WRONG"}'], seen), "q", "g", "a").right is False
+    assert len(seen[1]["messages"]) == 4
+    assert judge(stub(["hm", "hm"]), "q", "g", "a").right is None
+
+
+def test_strict_and_lenient_differ():
+    strict, lenient = (judge_messages("q", "g", "a", prompting)[0]["content"] for prompting in ("strict", "lenient"))
+    assert "generous" in lenient
+    assert "generous" not in strict
+
+
+def test_an_endpoint_that_fails_says_so():
+    with pytest.raises(ModelUnavailable, match="judge"):
+        judge(stub([500]), "q", "g", "a")
+
+
+def test_agreement_with_labels(tmp_path):
+    path = tmp_path / "labels.jsonl"
+    rows = [{"question": "q", "gold": "g", "answer": "a", "label": label} for label in (True, True, False, False)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    right, wrong = '{"label": "CORRECT"}', '{"label": "WRONG"}'
+    found = agreement(path, stub([right, wrong, wrong, wrong]))
+    assert found["agreement"] == 0.75
+    assert found["person_only"] == 1
+    assert found["kappa"] == pytest.approx(0.5)
+    path.write_text(json.dumps(rows[0] | {"label": "yes"}))
+    with pytest.raises(InvalidInput, match="line 1"):
+        agreement(path, stub([right]))

@@ -1,0 +1,158 @@
+"""Published formats, their dirt, and complaints that name the line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from memkit.errors import InvalidConfig, InvalidInput
+from memkit_train.evaluate.loaders import load
+
+LOCOMO = {
+    "sample_id": "conv-1",
+    "conversation": {
+        "speaker_a": "Ana", "speaker_b": "Ben",
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
+        "session_1": [
+            {"speaker": "Ana", "dia_id": "D1:1", "text": "I moved to Oslo."},
+            {"speaker": "Ben", "dia_id": "D1:2", "text": "Look!", "blip_caption": "a cat on a sofa"},
+        ],
+        "session_2_date_time": "9:05 am on 1 June, 2023",
+        "session_2": [{"speaker": "Ana", "dia_id": "D2:1", "text": "I took up chess."}],
+        "session_3_date_time": "9:05 am on 2 June, 2023",
+    },
+    "qa": [
+        {"question": "Where does Ana live? ", "answer": "Oslo", "evidence": ["D1:1; D2:1"], "category": 4},
+        {"question": "When?", "answer": 2023, "evidence": ["D:1:1", "D9:9", "D"], "category": 2},
+        {"question": "Does Ana ski?", "adversarial_answer": "yes", "evidence": ["D2:1"], "category": 5},
+        {"question": "Why?", "answer": "fun", "category": 3},
+    ],
+}  # fmt: skip
+
+
+def write(tmp_path, name, value):
+    path = tmp_path / name
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+    return path
+
+
+def test_locomo_and_its_dirt(tmp_path):
+    data = load(f"locomo:{write(tmp_path, 'l.json', [LOCOMO])}")
+    (talk,) = data.conversations
+    assert [turn.ref for turn in talk.turns] == ["D1:1", "D1:2", "D2:1"]
+    assert talk.turns[1].text == "Look! [shares a photo: a cat on a sofa]"
+    assert talk.turns[0].at.isoformat() == "2023-05-08T13:56:00+00:00"
+    first, second, third, fourth = talk.questions
+    assert first.text == "Where does Ana live?"
+    assert first.evidence == ("D1:1", "D2:1")
+    assert second.gold == ("2023",)
+    assert second.evidence == ("D1:1",)
+    assert third.gold == ()
+    assert third.stale == ("yes",)
+    assert (third.category, third.number) == ("5 adversarial", 5)
+    assert fourth.evidence == ()
+    assert data.repairs["evidence id repaired"] == 2
+    assert data.repairs["evidence of a turn that does not exist dropped"] == 1
+    assert data.repairs["evidence without a turn id dropped"] == 1
+
+
+LONGMEM = {
+    "question_id": "q1", "question_type": "knowledge-update", "question": "Where do I live?", "answer": "Oslo",
+    "question_date": "2023/05/30 (Tue) 23:40", "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/10 (Wed) 12:00"],
+    "haystack_session_ids": ["s_b", "s_a"], "answer_session_ids": ["s_b"],
+    "haystack_sessions": [
+        [
+            {"role": "user", "content": "I moved to Oslo.", "has_answer": True},
+            {"role": "assistant", "content": "Nice."},
+        ],
+        [{"role": "user", "content": "I live in Rome."}],
+    ],
+}  # fmt: skip
+
+
+def test_longmemeval_sorts_sessions_and_finds_evidence(tmp_path):
+    unanswerable = LONGMEM | {"question_id": "q2_abs", "haystack_session_ids": ["x", "x"]}
+    data = load(f"longmemeval:{write(tmp_path, 'lme.json', [LONGMEM, unanswerable])}")
+    first, second = data.conversations
+    assert [turn.session_id for turn in first.turns] == ["s_a", "s_b", "s_b"]
+    assert first.questions[0].evidence == ("s_b:1",)
+    assert first.questions[0].at.day == 30
+    assert second.questions[0].gold == ()
+    assert second.sessions == ["x", "x#2"]
+    assert load(f"longmemeval:{tmp_path / 'lme.json'}", 1).describe()["conversations"] == 1
+
+
+def test_msc_with_made_up_questions(tmp_path):
+    row = {
+        "metadata": {"initial_data_id": "train:1"},
+        "previous_dialogs": [
+            {"dialog": [{"text": "I have a dog."}, {"text": "Cool."}], "time_num": 3, "time_unit": "days"}
+        ],
+        "dialog": [{"text": "Rex is well.", "id": "Speaker 1"}, {"text": "Good.", "id": "Speaker 2"}],
+        "self_instruct": {"B": "What is my dog called?", "A": "Rex"},
+    }
+    data = load(f"msc:{write(tmp_path, 'm.jsonl', json.dumps(row))}")
+    (talk,) = data.conversations
+    assert [turn.ref for turn in talk.turns] == ["s1:1", "s1:2", "s2:1", "s2:2"]
+    assert (talk.turns[2].at - talk.turns[0].at).days == 3
+    assert talk.turns[1].speaker == "Speaker 2"
+    assert talk.questions[0].gold == ("Rex",)
+
+
+def test_plain_jsonl(tmp_path):
+    lines = [
+        {
+            "conversation": "c",
+            "content": "I moved to Oslo.",
+            "name": "Ana",
+            "at": "2024-05-01T09:00:00+00:00",
+            "id": "t1",
+        },
+        {"conversation": "c", "content": "Nice.", "role": "assistant"},
+        {"conversation": "c", "question": "Where?", "answer": ["Oslo", "Oslo, Norway"], "evidence": ["t1"]},
+        {"conversation": "c", "question": "Pets?", "answer": None},
+    ]
+    data = load(f"jsonl:{write(tmp_path, 'c.jsonl', chr(10).join(map(json.dumps, lines)))}")
+    (talk,) = data.conversations
+    assert talk.questions[0].gold == ("Oslo", "Oslo, Norway")
+    assert talk.questions[1].gold == ()
+    assert talk.turns[1].at > talk.turns[0].at
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "line", "words"),
+    [
+        ("jsonl", '{"content": "hi"}\n{"content": 3}', 2, "'content' is a int"),
+        ("jsonl", '{"content": "hi"}\n\n{oops', 3, "not JSON"),
+        ("jsonl", '{"content": "a", "id": "t1"}\n{"question": "q", "answer": "x", "evidence": ["t9"]}', 2, "t9"),
+        ("jsonl", '{"content": "hi", "at": "yesterday"}', 1, "ISO 8601"),
+        ("msc", '{"dialog": "text"}', 1, "'dialog' is a str"),
+        ("locomo", '[\n{"qa": []}\n]', 2, "no 'conversation'"),
+        ("locomo", "[\n" + json.dumps(LOCOMO) + ",\n" + json.dumps(LOCOMO)[:-40], 3, "cut off"),
+        (
+            "longmemeval",
+            json.dumps([LONGMEM | {"haystack_dates": ["2023/05/20 (Sat) 02:21"]}]),
+            1,
+            "2 sessions, 1 dates",
+        ),
+        ("longmemeval", json.dumps([LONGMEM | {"question_date": "someday"}]), 1, "'someday'"),
+    ],
+)
+def test_malformed_files_name_their_line(tmp_path, kind, text, line, words):
+    with pytest.raises(InvalidInput) as caught:
+        load(f"{kind}:{write(tmp_path, 'bad', text)}")
+    assert caught.value.details["line"] == line
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("spec", ["nothing:x", "locomo", "locomo:/no/such/file", "world:flat", "world:closed,colour=3"])
+def test_unknown_data_sets_are_refused(spec):
+    with pytest.raises(InvalidConfig):
+        load(spec)
+
+
+def test_the_world_is_a_data_set():
+    data = load("world:open,count=2,people=3,seed=4")
+    assert data.describe()["conversations"] == 2
+    assert all(set(one.evidence) <= talk.refs() for talk in data.conversations for one in talk.questions)
