@@ -28,6 +28,9 @@ Batch = Any
 _CACHE_BYTES = 64 * 1024 * 1024
 """Per connection and cache. Unbounded, lancedb's manifest cache grew by 166 MB over 1,000 single commits."""
 
+_loaded_by: list[int] = []
+"""The process that loaded LanceDB first."""
+
 _BY_MESSAGE: tuple[tuple[type[StoreError], str, str, tuple[str, ...]], ...] = (
     (StoreFull, "the disk is full", "free some space and try again; nothing in the journal is lost",
      ("os error 28", "os error 27", "os error 122", "no space left", "file too large", "quota exceeded")),
@@ -47,7 +50,14 @@ def modules() -> tuple[Any, Any]:
     import lancedb
     import pyarrow
 
+    _loaded_by.append(os.getpid())
+    del _loaded_by[1:]
     return lancedb, pyarrow
+
+
+def forked_after_loading() -> bool:
+    """Whether this process was forked from one that had LanceDB loaded."""
+    return bool(_loaded_by) and _loaded_by[0] != os.getpid()
 
 
 def connect(path: Path) -> Any:

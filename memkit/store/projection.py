@@ -17,7 +17,7 @@ from memkit.filters import Condition
 from memkit.models import Bank, MemoryRecord
 from memkit.store import schema as layout
 from memkit.store.compile import among, differs, equals, every
-from memkit.store.lance import Batch, Handle, Schema, modules, schema_notes
+from memkit.store.lance import Batch, Handle, Schema, forked_after_loading, modules, schema_notes
 from memkit.store.preselect import preselected
 from memkit.store.table import LanceTable, Lock
 from memkit.store.values import EraseReport, MaintenanceReport, Problem, ProjectedRow, Slice
@@ -41,6 +41,13 @@ class Projection:
                                  bitmap=True)  # fmt: skip
         self._known: tuple[object, int] = (None, 0)
         """The watermark of one version of the table, by its stamp."""
+
+    @property
+    def inherited(self) -> bool:
+        """True in a child forked after LanceDB was loaded. Reads work there; of 40 children that wrote, up to 29
+        crashed or hung inside LanceDB, so a forked child had better answer from the journal and leave projecting to
+        processes that were spawned."""
+        return forked_after_loading()
 
     # -- writing -----------------------------------------------------------------------------------------------
 

@@ -83,14 +83,14 @@ class LanceTable:
         raise AssertionError("unreachable")
 
     def _writing(self) -> threading.Lock:
-        """The writers' lock of this process; a fork may have copied it while held."""
+        """The writers' lock of this process; a fork may have copied it while held. The handle is kept: after a fork
+        LanceDB survives that far better than a new connection."""
         if self._pid != os.getpid():
-            self._handle, self._mutex, self._pid = None, threading.Lock(), os.getpid()
+            self._mutex, self._pid = threading.Lock(), os.getpid()
         return self._mutex
 
     def _open(self) -> Any | None:
         """The cached handle, which follows the newest version by itself."""
-        self._writing()
         if self._handle is not None and not self.directory.is_dir():
             self._handle = None
         if self._handle is None:
@@ -262,7 +262,7 @@ class LanceTable:
                 handle.branches.delete(branch)
             _, pa = modules()
             schema, kept = handle.schema, handle.search().where(keep).to_batches(batch_rows)
-            rows = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in kept)
+            rows = (_detached(pa.RecordBatch.from_arrays(batch.columns, schema=schema)) for batch in kept)
             handle = self.overwrite(schema, rows)
             _drop_old_versions(handle)
             self._handle = None
@@ -350,6 +350,13 @@ class LanceTable:
 def _drop_old_versions(handle: Any) -> None:
     with _quiet():
         handle.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+
+
+def _detached(batch: Batch) -> Batch:
+    """A copy with buffers of its own. A filtered batch may be a window on the buffers it was cut from, and LanceDB
+    writes those whole: bytes of a row that was filtered out were found in the new file."""
+    _, pa = modules()
+    return batch.take(pa.array(range(batch.num_rows), pa.int64()))
 
 
 @contextmanager

@@ -1,0 +1,122 @@
+"""After `erase` nothing of a user can be recovered from the store's folder, and nobody else has changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from memkit.models import Bank
+from memkit.store import Trajectories, TrajectoryRow
+from tests.store._rows import START, file_lock, open_projection, row, tombstone, vector
+
+
+def everything_on_disk(root: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted((root / "lance").rglob("*")) if path.is_file())
+
+
+def all_versions(root: Path, name: str) -> str:
+    """Every cell of every version that LanceDB can still open."""
+    import lancedb
+
+    connection = lancedb.connect(str(root / "lance"))
+    cells: list[str] = []
+    for version in connection.open_table(name).list_versions():
+        cells.append(str(connection.open_table(name, version=version["version"]).to_arrow().to_pylist()))
+    return "".join(cells)
+
+
+def canary(number: int) -> str:
+    return f"canary-{number * 7919 % 100_003:06d}-{'q' * (number % 5)}x"
+
+
+def test_no_canary_survives(tmp_path: Path) -> None:
+    store = open_projection(tmp_path)
+    victim = "victim-7c1f"
+    seq = 0
+    for group in range(12):
+        rows = [row(seq + n, victim if n == 3 else f"user{n}", text=canary(seq + n) if n == 3 else f"kept {seq + n}",
+                    agent=victim if n == 3 else "") for n in range(1, 9)]  # fmt: skip
+        seq += 8
+        store.apply(rows, seq)
+        if group == 5:
+            store.maintain(force=True)
+    mine = [n for n in range(1, seq + 1) if n % 8 == 3]
+    # Earlier revisions, deleted memories, an open tag, a branch, a quarantined version and litter hold bytes too.
+    revised = row(mine[0], victim, agent=victim, seq=seq + 1, text=canary(900))
+    store.apply([revised, tombstone(mine[1], victim, seq=seq + 2)], seq + 2)
+    seq += 2
+    import lancedb
+
+    table = lancedb.connect(str(tmp_path / "lance")).open_table("memories")
+    table.tags.create("mine", table.version)
+    table.branches.create("side")
+    folder = tmp_path / "lance" / "memories.lance"
+    (folder / "data" / ".tmp_left").write_text(canary(901))
+    newest = min((folder / "_versions").glob("*.manifest"))
+    newest.with_name("1.manifest.corrupt").write_bytes(newest.read_bytes() + canary(902).encode())
+    before = {f"user{n}": store.slice(f"user{n}") for n in range(1, 9) if n != 3}
+    secrets = [vector(n).tobytes() for n in range(1, seq - 1) if n % 8 == 3] + [vector(seq - 1).tobytes()]
+    assert len(store.slice(victim).records) == 11
+    assert any(secret in everything_on_disk(tmp_path) for secret in secrets)
+
+    report = store.erase(victim)
+
+    assert report.rows == 12
+    assert report.leftovers == 2
+    disk, cells = everything_on_disk(tmp_path), all_versions(tmp_path, "memories")
+    for number in [*mine, 900, 901, 902]:
+        assert canary(number).encode() not in disk
+        assert canary(number) not in cells
+    assert victim.encode() not in disk
+    assert not any(secret in disk for secret in secrets)
+    assert victim not in cells
+    assert store.slice(victim).records == []
+    for user, old in before.items():
+        new = store.slice(user)
+        assert new.records == old.records
+        assert np.array_equal(new.vectors, old.vectors)
+    assert store.watermark() == seq
+    assert store.check() == []
+    assert store.erase(victim).rows == 0
+
+
+def test_an_open_handle_of_another_process_follows(tmp_path: Path) -> None:
+    store, other = open_projection(tmp_path), open_projection(tmp_path)
+    store.apply([row(1), row(2, "bob")], 2)
+    assert len(other.slice("ana").records) == 1
+    store.erase("ana")
+    assert other.slice("ana").records == []
+    other.apply([row(3, "bob")], 3)
+    assert len(store.slice("bob").records) == 2
+
+
+def test_orphaned_data_of_a_killed_writer_goes_too(tmp_path: Path) -> None:
+    store = open_projection(tmp_path)
+    store.apply([row(1, text=canary(1)), row(2, "bob")], 2)
+    data = tmp_path / "lance" / "memories.lance" / "data"
+    orphan = next(iter(data.glob("*.lance")))
+    (data / ("0" * 46 + "11.lance")).write_bytes(orphan.read_bytes())  # written, never committed
+    store.erase("ana")
+    assert canary(1).encode() not in everything_on_disk(tmp_path)
+    assert len(list(data.glob("*.lance"))) == 1
+
+
+def test_embedder_does_not_matter_for_erasure(tmp_path: Path) -> None:
+    open_projection(tmp_path).apply([row(1), row(2, "bob")], 2)
+    assert open_projection(tmp_path, dim=4, identity="other").erase("ana").rows == 1
+
+
+def test_trajectories_are_erased_alike(tmp_path: Path) -> None:
+    table = Trajectories(tmp_path / "lance", lock=file_lock(tmp_path / "lock"))
+    users = ["ana", "bob"]
+    payloads = {n: {"v": 1, "reply": canary(n)} for n in range(1, 61)}
+    table.append(
+        TrajectoryRow(n, f"d_{n}", Bank(users[n % 2]), "manager", n, payloads[n], START, blobs={"h": canary(n)})
+        for n in payloads
+    )
+    before = [page.to_pylist() for page in table.scan(user_id="bob")]
+    assert table.erase("ana").rows == 30
+    disk, cells = everything_on_disk(tmp_path), all_versions(tmp_path, "trajectories")
+    assert not any(canary(n).encode() in disk or canary(n) in cells for n in range(2, 61, 2))
+    assert [page.to_pylist() for page in table.scan()] == before
