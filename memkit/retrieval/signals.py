@@ -48,6 +48,10 @@ SIGNALS: tuple[str, ...] = (
 )  # fmt: skip
 """Names of the columns, in order."""
 
+LEAST_SPREAD = 0.25
+"""Cosines of a bank are spread over 0 to 1 as if they differed by at least this much: where all rows are about as close
+to the question, the little that tells them apart is noise."""
+
 
 def features(index: BankIndex, query: Query) -> Floats:
     """(rows, signals): the columns named by `SIGNALS`, for every row of the index, masks not applied."""
@@ -132,7 +136,7 @@ def _meaning(index: BankIndex, query: Query) -> Floats:
         return np.zeros(len(index))
     cosines = exact_cosines(index.vectors, query.vector)
     low, high = float(cosines.min()), float(cosines.max())
-    return (cosines - low) / (high - low) if high > low else np.clip(cosines, 0.0, 1.0)
+    return (cosines - low) / max(high - low, LEAST_SPREAD)
 
 
 def _add_talk(columns: dict[str, Floats], index: BankIndex, mix: Floats) -> None:

@@ -1,0 +1,98 @@
+"""Context blocks: data that reads back exactly, in order of time, never over budget."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memkit.errors import InvalidInput
+from memkit.models import MemoryRecord
+from memkit.retrieval import estimate_tokens, parse_context, render_context
+from memkit.roles.recalled import strip_recalled
+from tests.retrieval._payloads import payloads
+
+NONCE = "0123456789ab"
+START = datetime(2023, 5, 8, tzinfo=UTC)
+
+
+def memories(texts: list[str]) -> list[MemoryRecord]:
+    return [
+        MemoryRecord(id=f"m{n}", text=text, speaker=f"speaker {n % 3}", origin="tool" if n % 5 == 0 else "user", seq=n,
+                     at=START + timedelta(hours=n))
+        for n, text in enumerate(texts)
+    ]  # fmt: skip
+
+
+def test_five_hundred_payloads_read_back_exactly() -> None:
+    texts = payloads(500, NONCE)
+    records = memories(texts)
+    block = render_context(records[::-1], 1_000_000, nonce=NONCE)
+    items = parse_context(block.text)
+    assert [item.text for item in items] == texts
+    assert [(item.speaker, item.origin) for item in items] == [(r.speaker, r.origin) for r in records]
+    assert block.ids == tuple(record.id for record in records)
+    assert len(block.text.split("\n")) == 500 + 3
+    assert block.text.replace("\n", "").isprintable()
+    assert strip_recalled(f"Hello\n{block.text}\nBye") == "Hello\nBye"
+
+
+@pytest.mark.parametrize("payload", payloads(60, NONCE))
+def test_a_payload_alone_reads_back_exactly(payload: str) -> None:
+    (item,) = parse_context(render_context(memories([payload]), 100_000, nonce=NONCE).text)
+    assert item.text == payload
+    assert item.date == "8 May 2023"
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.text(max_size=300), max_size=12), st.integers(1, 400), st.integers(0, 2))
+def test_budget_is_never_exceeded(texts: list[str], max_tokens: int, counter: int) -> None:
+    count = (estimate_tokens, len, lambda text: len(text.encode("utf-8", "surrogatepass")))[counter]
+    block = render_context(memories(texts), max_tokens, nonce=NONCE, count_tokens=count)
+    assert count(block.text) <= max_tokens
+    assert len(parse_context(block.text)) == len(block.ids) if block.text else block.ids == ()
+
+
+def test_a_counter_that_finds_more_in_the_whole_is_obeyed() -> None:
+    def count(text: str) -> int:
+        return len(text) + 50 * text.count("\n") ** 2
+
+    block = render_context(memories([f"text {n}" for n in range(30)]), 3_000, nonce=NONCE, count_tokens=count)
+    assert block.ids
+    assert count(block.text) <= 3_000
+
+
+def test_the_best_are_kept_and_told_in_order_of_time() -> None:
+    records = memories([f"memory number {n} about this and that" for n in range(40)])
+    ranked = random.Random(1).sample(records, 40)
+    block = render_context(ranked, 250, nonce=NONCE)
+    kept = len(block.ids)
+    assert 3 < kept < 40
+    assert set(block.ids) == {record.id for record in ranked[:kept]}
+    assert list(block.ids) == sorted(block.ids, key=lambda name: int(name[1:]))
+
+
+def test_the_same_words_are_told_once_and_long_ones_are_cut() -> None:
+    same = [MemoryRecord(id="a", text="Ana has a dog."), MemoryRecord(id="b", text="ana has a  dog")]
+    assert render_context(same, 500, nonce=NONCE).ids == ("a",)
+    (item,) = parse_context(render_context([MemoryRecord(id="c", text="x" * 5_000)], 5_000, nonce=NONCE).text)
+    assert item.cut
+    assert item.text == "x" * 2_000 + "…"
+
+
+def test_nothing_fits_and_bad_blocks() -> None:
+    assert render_context([], 100, nonce=NONCE).text == ""
+    assert render_context(memories(["hello"]), 5, nonce=NONCE).text == ""
+    with pytest.raises(InvalidInput):
+        render_context([], 0, nonce=NONCE)
+    whole = render_context(memories(["hello"]), 500, nonce=NONCE).text
+    for broken in ("", "hello", whole[:-1], whole.replace('"text"', '"txet"'), whole.replace(NONCE, "ff" * 6, 1)):
+        with pytest.raises(InvalidInput):
+            parse_context(broken)
+
+
+def test_a_nonce_that_is_no_hexadecimal_is_hashed() -> None:
+    assert parse_context(render_context(memories(["hello"]), 500, nonce="c_1\n>>").text)[0].text == "hello"

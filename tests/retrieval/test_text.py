@@ -1,0 +1,59 @@
+"""Stems and words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memkit.retrieval.stem import stem
+from memkit.retrieval.text import terms, words
+
+
+@pytest.mark.parametrize(
+    ("same", "other"),
+    [
+        ("adopt adopts adopted adopting adoption", "adapt"),
+        ("paint paints painting painted", "pain"),
+        ("run running runs ran", "rung"),
+        ("hope hoped hoping hopes", "hop"),
+        ("happy happiness", "happen"),
+        ("go goes went gone going", "god"),
+        ("buy bought buys buying", "by"),
+        ("child children", "chill"),
+        ("study studies studied studying", "stud"),
+        ("city cities", "cite"),
+        ("general generally", "generous"),
+        ("organization organize organizing", "orange"),
+        ("national nationally nation", "native"),
+        ("die dies died dying", "dye"),
+        ("mother mom mum mommy", "moth"),
+    ],
+)
+def test_forms_of_a_word_are_one_term(same: str, other: str) -> None:
+    stems = {stem(word) for word in same.split()}
+    assert len(stems) == 1
+    assert stem(other) not in stems
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [("consistency", "consist"), ("knightly", "knight"), ("hopefulness", "hope"), ("agreed", "agre"), ("vietnamization",
+     "vietnam"), ("sky", "sky"), ("news", "news"), ("added", "add"), ("evening", "evening"), ("proceed", "proceed")],
+)  # fmt: skip
+def test_published_examples(word: str, expected: str) -> None:
+    assert stem(word) == expected
+
+
+@given(st.text(max_size=30))
+def test_any_text_has_words_and_terms(text: str) -> None:
+    assert all(words(text))
+    assert len(terms(text)) <= len(words(text))
+
+
+def test_words_of_many_scripts() -> None:
+    assert words("Caroline's café didn’t close") == ["caroline", "cafe", "did", "close"]
+    assert words("我喜欢猫") == ["我喜", "喜欢", "欢猫"]
+    assert words("猫 ＡＢＣ Straße") == ["猫", "abc", "strasse"]
+    assert words("Привет, мир!") == ["привет", "мир"]
+    assert terms("What did the dogs do?") == ["dog"]
