@@ -4,6 +4,8 @@ import asyncio
 import hashlib
 import os
 import random
+import subprocess
+import sys
 import threading
 import time
 
@@ -330,3 +332,19 @@ def test_strict_schemas_are_recognised() -> None:
 
 def test_a_plain_request_cannot_be_narrowed() -> None:
     assert narrowed(Dialect(), {"model": "m", "max_tokens": 5}, "bad request") is None
+
+
+_AT_EXIT = """
+import atexit, sys
+from memkit.backbones.openai import OpenAIBackbone
+from tests.backbones._requests import request
+backbone = OpenAIBackbone("stub", base_url=sys.argv[1])
+atexit.register(lambda: print(backbone.generate([request(deadline_s=5)])[0].text))
+"""
+
+
+def test_turns_can_still_be_decided_while_the_program_ends(server: StubServer) -> None:
+    """A name has to be resolved at a time when the interpreter starts no more helper threads."""
+    url = f"http://localhost:{server.port}/v1"
+    run = subprocess.run([sys.executable, "-c", _AT_EXIT, url], capture_output=True, text=True, timeout=30, check=False)
+    assert (run.stdout.strip(), run.stderr) == (TEXT, "")
