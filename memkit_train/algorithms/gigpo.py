@@ -1,0 +1,74 @@
+"""Step groups of equal states (GiGPO): decisions that faced the same fact before the same memories are comparable, in
+whatever episode, policy version or log they were made. No extra generation: groups are found afterwards.
+
+    rows, stats = gigpo.rows(episodes)                  # episode advantage + step advantage
+    RowTrainer(model, FixedSteps([rows]), gigpo.OBJECTIVE, args).train()
+
+A state is (fact, shown memories), nothing else: that is all a manager sees. `state_key` digests it; equal prompts would
+do the same, but a key survives a new prompt version. The offline method uses the same keys on logs.
+
+Follows the paper: A = A_episode + weight * A_step; step returns are sums of later rewards with gamma = 1. Departs: a floor
+under the deviation, the median for small groups, states met once add nothing (they are not compared with themselves),
+and equal completions of one state are one piece of evidence each, as sampled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from memkit.models import digest
+from memkit_train.algorithms.advantages import Baseline, GroupStats, grouped
+from memkit_train.algorithms.values import ScoredEpisode, ScoredStep, row_of
+from memkit_train.objective import Objective
+from memkit_train.rows import Row
+
+OBJECTIVE = Objective(ratio="token", average="token", clip_low=0.2, clip_high=0.28)
+
+
+def state_key(fact: str, shown: Sequence[str]) -> str:
+    """`shown`: texts (or ids with revisions) of the memories in the order of their handles."""
+    return digest({"fact": fact, "shown": list(shown)})
+
+
+def rows(
+    episodes: Sequence[ScoredEpisode], *, weight: float = 1.0, baseline: Baseline = "auto", std_floor: float = 0.1
+) -> tuple[list[Row], GroupStats]:
+    """`stats` counts step groups only among states that were met at least twice."""
+    by_episode: dict[str, list[tuple[int, float]]] = {}
+    by_state: dict[str, list[tuple[tuple[int, int], float]]] = {}
+    for number, episode in enumerate(episodes):
+        later = returns(episode)
+        by_episode.setdefault(episode.group, []).append((number, later[0]))
+        for at, step in enumerate(episode.steps):
+            if step.state_key:
+                by_state.setdefault(step.state_key, []).append(((number, at), later[at]))
+    met_again = {key: members for key, members in by_state.items() if len(members) > 1}
+    whole, episode_stats = grouped(by_episode, baseline=baseline, std_floor=std_floor)
+    single, step_stats = grouped(met_again, baseline=baseline, std_floor=std_floor)
+    of_episode = {number: advantage for _, number, advantage in whole}
+    of_step = {place: advantage for _, place, advantage in single}
+    found: list[Row] = []
+    for number, episode in enumerate(episodes):
+        for at, step in enumerate(episode.steps):
+            advantage = of_episode.get(number, 0.0) + weight * of_step.get((number, at), 0.0)
+            if advantage:
+                found.append(row_of(step, advantage, group=step.state_key or episode.group))
+    return found, episode_stats + step_stats
+
+
+def returns(episode: ScoredEpisode) -> list[float]:
+    """Reward from each step on."""
+    total, found = episode.reward, []
+    for step in reversed(episode.steps):
+        total += step.reward
+        found.append(total)
+    return found[::-1]
+
+
+def equal_states(steps: Iterable[tuple[ScoredStep, float]]) -> dict[str, list[tuple[ScoredStep, float]]]:
+    """Steps with their rewards, by state; states met once are left out."""
+    found: dict[str, list[tuple[ScoredStep, float]]] = {}
+    for step, reward in steps:
+        if step.state_key:
+            found.setdefault(step.state_key, []).append((step, reward))
+    return {key: members for key, members in found.items() if len(members) > 1}

@@ -1,0 +1,49 @@
+"""What rollouts hand to an algorithm. A memory episode is a sequence of independent prompts: the bank is rendered anew
+before every decision, so a step carries its whole context and nothing is a continuation of the step before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from memkit_train.rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredStep:
+    """One decision: one prompt, one sampled completion."""
+
+    prompt_ids: tuple[int, ...]
+    completion_ids: tuple[int, ...]
+    logprobs: tuple[float, ...] | None = None
+    """Raw log-probs (T = 1, no mask) under the policy that acted; None where it is the one that is trained."""
+    role: str = "manager"
+    state_key: str = ""
+    """See `gigpo.state_key`."""
+    session: int = 0
+    reward: float = 0.0
+    """What this step earned by itself (validity, size); added to what the episode earned at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredEpisode:
+    steps: tuple[ScoredStep, ...]
+    reward: float
+    """Of the bank at the end."""
+    group: str = ""
+    """Episodes of one group played the same conversation from the same bank."""
+    session_rewards: Mapping[int, float] = field(default_factory=dict[int, float])
+    """Session → reward of the bank at the *end* on questions about that session."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateGroup:
+    """Alternatives from one state: the same prompt, each completion applied to the same bank and scored."""
+
+    key: str
+    steps: tuple[ScoredStep, ...]
+    rewards: tuple[float, ...]
+
+
+def row_of(step: ScoredStep, advantage: float, *, group: str, weight: float = 1.0, ret: float | None = None) -> Row:
+    return Row(step.prompt_ids, step.completion_ids, step.logprobs, advantage, weight, group, step.role, ret)

@@ -1,0 +1,33 @@
+"""What `RowTrainer` minimises, as one value. Algorithms export theirs beside the function that makes their rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """Per token: -min(clip(ratio), ratio) * advantage + kl * k3(parent) - entropy * H, averaged over an optimiser step."""
+
+    surrogate: Literal["clip", "truncated"] = "clip"
+    """clip: PPO's pessimistic bound. truncated: importance weight capped at 1 + clip_high, gradient through log p only
+    (CISPO), so that a token beyond the cap still teaches, but no more than the cap."""
+    ratio: Literal["token", "sequence"] = "token"
+    """sequence: one length-normalised ratio per completion, exp(mean log-ratio)."""
+    average: Literal["token", "row"] = "token"
+    """token: every token of the step counts the same. row: every completion counts the same."""
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    dual_clip: float | None = 3.0
+    """With a negative advantage the ratio is capped here, above 1 + clip_high: one very unlikely logged completion must
+    not own the step."""
+    kl: float = 0.0
+    """Weight of the k3 estimate of KL(policy || parent)."""
+    entropy: float = 0.0
+    """Weight of the entropy bonus."""
+    value: float = 0.5
+    """Weight of the squared error of the value head, where rows have returns."""
+    ess_floor: float | None = None
+    """Off-policy: scale each step's learning rate by its effective sample size (as a share of its rows), and skip the
+    step below this share. None: leave the rate alone."""
