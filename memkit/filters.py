@@ -70,10 +70,6 @@ class Condition:
     def matches(self, record: MemoryRecord) -> bool:
         return all(term.matches(record) for term in self.terms)
 
-    @property
-    def needs_metadata(self) -> bool:
-        return any(term.path for term in self.terms)
-
 
 def parse_filters(filters: Mapping[str, Any] | None) -> Condition:
     """The condition that `filters` says, or InvalidFilter naming what is allowed."""

@@ -1,5 +1,5 @@
 """The LanceDB projection: what users see of the journal, and may drop at any time. Importing this package is free;
-lancedb (about 2 CPU-seconds) is loaded by the first call that needs a table."""
+lancedb, slow to import, is loaded by the first call that needs a table."""
 
 from __future__ import annotations
 

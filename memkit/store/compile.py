@@ -1,7 +1,7 @@
 """The one place where a filter becomes a LanceDB expression. Values travel as typed literals, never as text.
 
-LanceDB's expressions have no IS NULL, so only comparisons that mean the same in SQL and here are pushed down; the
-result is a superset, and the caller checks every row again with `Condition.matches`.
+LanceDB's expressions have no IS NULL, so only comparisons that mean the same in SQL and here are pushed down; where
+that is not all of them, the caller checks the rows again with `Condition.matches`.
 """
 
 from __future__ import annotations
@@ -49,9 +49,11 @@ def every(parts: Iterable[Any]) -> Any | None:
     return whole
 
 
-def compile_condition(condition: Condition) -> Any | None:
-    """A superset of `condition` as an expression; None where nothing can be pushed down."""
-    return every(part for part in map(_term, condition.terms) if part is not None)
+def compile_condition(condition: Condition) -> tuple[Any | None, bool]:
+    """The expression (None where nothing can be pushed down), and whether it says all that `condition` says. Without
+    its other half it lets more rows through, never fewer."""
+    parts = [part for part in map(_term, condition.terms) if part is not None]
+    return every(parts), len(parts) == len(condition.terms)
 
 
 def _term(term: Term) -> Any | None:

@@ -26,7 +26,7 @@ Batch = Any
 """pyarrow's RecordBatch or Table."""
 
 _CACHE_BYTES = 64 * 1024 * 1024
-"""Per connection and cache. Unbounded, lancedb's manifest cache grew by 166 MB over 1,000 single commits."""
+"""Per connection and cache. Unbounded, lancedb's manifest cache grows with every commit."""
 
 _loaded_by: list[int] = []
 """The process that loaded LanceDB first."""
@@ -61,7 +61,7 @@ def forked_after_loading() -> bool:
 
 
 def connect(path: Path) -> Any:
-    """A connection whose handles always see the newest version (measured cost: 0.03 ms a call)."""
+    """A connection whose handles always see the newest version, other processes' included."""
     lancedb, _ = modules()
     session = lancedb.Session(index_cache_size_bytes=_CACHE_BYTES, metadata_cache_size_bytes=_CACHE_BYTES)
     return lancedb.connect(str(path), read_consistency_interval=timedelta(0), session=session)

@@ -12,7 +12,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from memkit.filters import Condition
-from memkit.models import MemoryRecord
 from memkit.store import schema as layout
 from memkit.store.compile import among, compile_condition, equals, every
 from memkit.store.lance import Handle
@@ -26,13 +25,13 @@ MAX_WORDS = 32
 
 
 def preselected(handle: Handle, scope: Any, vector: NDArray[np.float32] | None, text: str, limit: int,
-                condition: Condition | None) -> list[str]:  # fmt: skip
+                condition: Condition) -> list[str]:  # fmt: skip
     """Ids of at most `2 * limit` live rows of `scope`, sorted. `handle` stays at one version meanwhile."""
-    pushed = None if condition is None else compile_condition(condition)
+    pushed, complete = compile_condition(condition)
     live = every([scope, equals("deleted", False), *([] if pushed is None else [pushed])])
-    if condition is not None and condition.terms:
+    if not complete:
         # What SQL cannot say is decided row by row; the vector search is then confined to the rows that passed.
-        matching = _matching(handle.search().where(live).to_arrow(), condition)
+        matching = _matching(handle.search().where(live).select(list(layout.SCALARS)).to_arrow(), condition)
         if len(matching) <= limit:
             return sorted(matching)
         live = every([live, among("id", sorted(matching))])
@@ -69,6 +68,5 @@ def _wordiest(handle: Handle, live: Any, text: str, limit: int) -> list[str]:
 
 
 def _matching(found: Any, condition: Condition) -> list[str]:
-    scoped, _ = layout.to_slice(found, found.schema.field("vector").type.list_size)
-    records: list[MemoryRecord] = [record for _, record in scoped.records]
+    records = map(layout.record_of, layout.scalars_of(found))
     return [record.id for record in records if condition.matches(record)]

@@ -44,9 +44,9 @@ class Projection:
 
     @property
     def inherited(self) -> bool:
-        """True in a child forked after LanceDB was loaded. Reads work there; of 40 children that wrote, up to 29
-        crashed or hung inside LanceDB, so a forked child had better answer from the journal and leave projecting to
-        processes that were spawned."""
+        """True in a child forked after LanceDB was loaded. Reads work there, but writes may crash or hang inside
+        LanceDB, so a forked child had better answer from the journal and leave projecting to processes that were
+        not forked from a user of LanceDB."""
         return forked_after_loading()
 
     # -- writing -----------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class Projection:
             self._verify(pinned.schema)
             scope = _scope(user_id, agent_id)
             wanted_kinds = [] if kinds is None else [among("kind", kinds)]
-            ids = preselected(pinned, every([scope, *wanted_kinds]), vector, text, limit, condition)
+            ids = preselected(pinned, every([scope, *wanted_kinds]), vector, text, limit, condition or Condition())
             wanted = every([scope, among("id", [layout.WATERMARK_ID, *ids])])
             return self._decode(pinned.search().where(wanted).to_arrow(), user_id, agent_id, kinds)
 

@@ -31,19 +31,19 @@ WATERMARK_USER = ""
 FORMAT = 1
 EMBEDDER_KEY, FORMAT_KEY = "memkit.embedder", "memkit.format"
 TIMES = ("at", "created_at", "updated_at", "expires_at")
-_SCALARS = ("id", "user_id", "agent_id", "kind", "text", "metadata", "source_turns", *TIMES, "utc_offsets", "speaker",
+SCALARS = ("id", "user_id", "agent_id", "kind", "text", "metadata", "source_turns", *TIMES, "utc_offsets", "speaker",
             "session_id", "origin", "trust", "trainable", "revision", "content_hash", "seq", "deleted")  # fmt: skip
-COLUMNS = (*_SCALARS, "checksum", "vector")
+COLUMNS = (*SCALARS, "checksum", "vector")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _Row = tuple[Any, ...]
-"""One row in the order of `_SCALARS`, times as microseconds."""
+"""One row in the order of `SCALARS`, times as microseconds."""
 
 
 @lru_cache(8)
 def memories_schema(dim: int, identity: str) -> Schema:
     _, pa = modules()
     moment = pa.timestamp("us", "UTC")
-    # Without this key metadata, concurrent merge-inserts duplicate ids (measured: 40 of 40).
+    # Without this key metadata, concurrent merge-inserts duplicate ids.
     key = {"lance-schema:unenforced-primary-key": "true"}
     types: dict[str, Any] = {
         "source_turns": pa.list_(pa.string()), "utc_offsets": pa.list_(pa.int32()), **dict.fromkeys(TIMES, moment),
@@ -80,22 +80,26 @@ def encode(rows: Sequence[ProjectedRow], dim: int, identity: str, watermark: int
         scalars.append(_watermark_scalars(watermark))
     sums = [checksum(row, vectors[i].data if present[i] else b"") for i, row in enumerate(scalars)]
     schema = memories_schema(dim, identity)
-    columns = list(zip(*scalars, strict=True)) if scalars else [()] * len(_SCALARS)
-    named = zip(_SCALARS, columns, strict=True)
+    columns = list(zip(*scalars, strict=True)) if scalars else [()] * len(SCALARS)
+    named = zip(SCALARS, columns, strict=True)
     arrays: list[Any] = [pa.array(column, schema.field(name).type) for name, column in named]
     arrays += [pa.array(sums, pa.string()), list_array(vectors, present)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def decode(table: Batch, dim: int) -> tuple[list[_Row], list[str], NDArray[np.float32]]:
-    """(scalars, stored checksums, vectors) of an Arrow table with all columns."""
+def scalars_of(table: Batch) -> list[_Row]:
     _, pa = modules()
     columns: list[list[Any]] = []
-    for name in _SCALARS:
+    for name in SCALARS:
         column = table.column(name)
         columns.append((column.cast(pa.int64()) if name in TIMES else column).to_pylist())
+    return list(zip(*columns, strict=True))
+
+
+def decode(table: Batch, dim: int) -> tuple[list[_Row], list[str], NDArray[np.float32]]:
+    """(scalars, stored checksums, vectors) of an Arrow table with all columns."""
     sums: list[str] = table.column("checksum").to_pylist()
-    return list(zip(*columns, strict=True)), sums, vectors_of(table.column("vector"), dim)
+    return scalars_of(table), sums, vectors_of(table.column("vector"), dim)
 
 
 def to_slice(table: Batch, dim: int) -> tuple[Slice, list[str]]:
@@ -114,7 +118,7 @@ def to_slice(table: Batch, dim: int) -> tuple[Slice, list[str]]:
             kept.append((row[-2], row[0], index))
     kept.sort()
     order = [index for _, _, index in kept]
-    records = [(Bank(rows[i][1], rows[i][2]), _record(rows[i])) for i in order]
+    records = [(Bank(rows[i][1], rows[i][2]), record_of(rows[i])) for i in order]
     matrix = vectors if order == list(range(len(vectors))) else vectors[np.asarray(order, np.int64)]
     return Slice(records, matrix, watermark), bad
 
@@ -148,7 +152,7 @@ def _scalars(row: ProjectedRow) -> _Row:
 
 
 def _watermark_scalars(seq: int) -> _Row:
-    blank: list[Any] = [None] * len(_SCALARS)
+    blank: list[Any] = [None] * len(SCALARS)
     blank[0], blank[1], blank[2], blank[-2], blank[-1] = WATERMARK_ID, WATERMARK_USER, WATERMARK_ID, seq, True
     return tuple(blank)
 
@@ -158,7 +162,7 @@ def _offsets(times: Iterable[datetime | None]) -> list[int] | None:
     return offsets if any(offsets) else None
 
 
-def _record(row: _Row) -> MemoryRecord:
+def record_of(row: _Row) -> MemoryRecord:
     (memory_id, _user, _agent, kind, text, metadata, sources, at, created, updated, expires, offsets, speaker, session,
      origin, trust, trainable, revision, content, seq, _deleted) = row  # fmt: skip
     zones = offsets or (0, 0, 0, 0)

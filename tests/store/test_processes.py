@@ -56,6 +56,7 @@ def _start(root: Path, name: int, last: int):
     return process
 
 
+@pytest.mark.slow
 def test_projectors_in_several_processes(tmp_path: Path) -> None:
     last = 60
     workers = [_start(tmp_path, name, last) for name in range(3)]
