@@ -22,7 +22,7 @@ from memkit.adapters.registry import ANY, Expected, GcReport, Known, Registry
 from memkit.adapters.router import Lease, Router
 from memkit.adapters.shadow import ShadowLog, ShadowReport, ShadowRunner, report
 from memkit.adapters.swap import Swapper, SwapReport
-from memkit.adapters.verify import Serving, check_serving, inspect
+from memkit.adapters.verify import Serving, check_serving, inspect, read_manifest
 from memkit.adapters.watch import Watcher
 from memkit.backbones.base import GenReply, GenRequest
 from memkit.errors import AdapterError, BadReply, MemkitError, OpRejected, UnknownAlias
@@ -70,7 +70,7 @@ class AdapterSet:
         *,
         alias: str = "production",
         host: Callable[[], tuple[AdapterHost | None, frozenset[str]]] = lambda: (None, frozenset()),
-        serving: Callable[[], Serving] = Serving,
+        serving: Serving | None = None,
         generate: Callable[[Sequence[GenRequest]], list[GenReply]] | None = None,
         keep: int = 2,
         drain_s: float = 30.0,
@@ -88,11 +88,12 @@ class AdapterSet:
         self.guard = Guard(guard)
         self.events: deque[JSON] = deque(maxlen=200)
         """What happened on its own: refusals, take-backs, guard rollbacks. Ids and reasons, no content."""
-        self._host, self._serving, self._generate = host, serving, generate
+        self._host, self._generate = host, generate
+        self._serving = serving or Serving()
         self._taints: TaintPolicy = taints
         self._keep, self._drain_s, self._poll_s, self._merge = keep, drain_s, poll_s, merge
         self._on_step = on_step
-        self._rankers = Rankers(self.registry, alias, serving, self._happened)
+        self._rankers = Rankers(self.registry, alias, self._serving, self._happened)
         self._shadow_log = ShadowLog(self.registry.root / "shadow.sqlite")
         self._shadow: ShadowRunner | None = None
         self._starting = threading.RLock()
@@ -150,7 +151,7 @@ class AdapterSet:
         is the version, or the digest, that the alias must still have; `StaleAlias` names what it has instead."""
         return promotion.promote(
             self.registry, alias, digest, expected=expected, roles=roles, ungated=ungated, actor=_actor(actor),
-            note=note, taints=self._taints, serving=self._serving(), swapper=self._ready(),
+            note=note, taints=self._taints, serving=self._serving, swapper=self._swapper_for(digest),
         )  # fmt: skip
 
     def canary(
@@ -170,7 +171,8 @@ class AdapterSet:
             return promotion.end_canary(self.registry, alias, actor=_actor(actor), swapper=self._ready())
         return promotion.promote(
             self.registry, alias, digest, expected=expected, roles=roles, share=share, ungated=ungated,
-            actor=_actor(actor), note=note, taints=self._taints, serving=self._serving(), swapper=self._ready(),
+            actor=_actor(actor), note=note, taints=self._taints, serving=self._serving,
+            swapper=self._swapper_for(digest),
         )  # fmt: skip
 
     def shadow(
@@ -225,7 +227,7 @@ class AdapterSet:
         out: list[tuple[str, str]] = []
         for digest in self.registry.digests():
             try:
-                check_serving(inspect(self.registry.path(digest), expected=digest).manifest, self._serving())
+                check_serving(inspect(self.registry.path(digest), expected=digest).manifest, self._serving)
                 out.append((digest, ""))
             except AdapterError as error:
                 out.append((digest, str(error)))
@@ -286,6 +288,11 @@ class AdapterSet:
                 merge=self._merge, roles=roles, on_step=self._on_step,
             )  # fmt: skip
         return self._swapper
+
+    def _swapper_for(self, digest: str) -> Swapper | None:
+        """Rankers are values: to promote one, no model is loaded."""
+        kind = read_manifest(self.registry.path(self.registry.find(digest))).kind
+        return self._ready() if kind == "lora" else self._swapper
 
     def _ready(self) -> Swapper:
         self.start()

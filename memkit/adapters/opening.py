@@ -36,9 +36,7 @@ def open_adapters(
     def host() -> tuple[AdapterHost | None, frozenset[str]]:
         return (given, MODEL_ROLES) if given is not None else own_host(backbone())
 
-    def serving() -> Serving:
-        return Serving(prompt_hashes=dict(prompt_hashes()), embedder=embedder, store_schema=STORE_SCHEMA)
-
+    serving = Serving(prompt_hashes=prompt_hashes, embedder=embedder, store_schema=STORE_SCHEMA)
     return AdapterSet(
         root,
         alias=alias,

@@ -6,12 +6,13 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from memkit.adapters.manifest import RANKER
 from memkit.adapters.plan import Route
 from memkit.adapters.registry import Registry
+from memkit.adapters.verify import Serving, check_serving, inspect
 from memkit.errors import MemkitError
 
 if TYPE_CHECKING:
-    from memkit.adapters.verify import Serving
     from memkit.retrieval import RankerWeights
 
 
@@ -19,9 +20,7 @@ class Rankers:
     """Looks at the registry's change counter on every call, so a promotion by any process counts from the next search
     on. A ranker that cannot be used leaves the previous one in place."""
 
-    def __init__(
-        self, registry: Registry, alias: str, serving: Callable[[], Serving], failed: Callable[..., None]
-    ) -> None:
+    def __init__(self, registry: Registry, alias: str, serving: Serving, failed: Callable[..., None]) -> None:
         self._registry, self._alias, self._serving, self._failed = registry, alias, serving, failed
         self._lock = threading.Lock()
         self._seen: int | None = None
@@ -47,10 +46,8 @@ class Rankers:
             self._route, self._loaded = route, fresh
 
     def _load(self, digest: str) -> RankerWeights:
-        from memkit.adapters.manifest import RANKER
-        from memkit.adapters.verify import check_serving, inspect
         from memkit.retrieval import RankerWeights
 
         verified = inspect(self._registry.path(digest), expected=digest)
-        check_serving(verified.manifest, self._serving())
+        check_serving(verified.manifest, self._serving)
         return RankerWeights.load(verified.path / RANKER)

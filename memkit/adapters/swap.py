@@ -14,9 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memkit.adapters.hosts.base import AdapterHost, HostLimits, MergingHost, ScoringHost
+from memkit.adapters.manifest import PROBE
 from memkit.adapters.plan import MODEL_ROLES, AliasState
+from memkit.adapters.probe import ProbeResult, read_probe, run_probe
 from memkit.adapters.registry import Registry
 from memkit.adapters.router import Router
+from memkit.adapters.verify import Serving, Verified, check_host, check_serving, inspect
 from memkit.errors import AdapterError, HostFull, IncompatibleBase, MemkitError, NotFound, ProbeFailed
 from memkit.errors import AdapterRejected as Rejected
 
@@ -28,8 +31,8 @@ _BAD_ARTIFACT = (Rejected, IncompatibleBase, ProbeFailed, NotFound)
 @dataclass(frozen=True, slots=True)
 class SwapReport:
     state: AliasState
-    probes: Mapping[str, Any]
-    """Digest → `ProbeResult`, or None where it could not be probed, for what was loaded now."""
+    probes: Mapping[str, ProbeResult | None]
+    """By digest, for what was loaded now; None where it could not be probed."""
     unchecked: tuple[str, ...]
     """Parts of the compatibility check that neither manifest nor host could answer."""
     seconds: Mapping[str, float]
@@ -40,16 +43,15 @@ class SwapReport:
 
 @dataclass(slots=True)
 class _Work:
-    probes: dict[str, Any] = field(default_factory=dict[str, Any])
+    probes: dict[str, ProbeResult | None] = field(default_factory=dict[str, ProbeResult | None])
     unchecked: dict[str, None] = field(default_factory=dict[str, None])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     proved: bool = True
 
 
 class Swapper:
-    """One per process and store. `serving` says what is served (a callable: a model's digests take time to compute);
-    `keep` generations stay loaded for rollback; `roles` are those whose model the host runs; `on_step` is told the name
-    of each step before it is taken."""
+    """One per process and store. `serving` says what is served beside the host; `keep` generations stay loaded for
+    rollback; `roles` are those whose model the host runs; `on_step` hears the name of each step before it is taken."""
 
     def __init__(
         self,
@@ -57,7 +59,7 @@ class Swapper:
         router: Router,
         host: AdapterHost | None,
         *,
-        serving: Callable[[], Any],
+        serving: Serving,
         keep: int = 2,
         drain_s: float = 30.0,
         merge: bool = True,
@@ -156,8 +158,6 @@ class Swapper:
             self.router.loaded(digest)
 
     def _load(self, digest: str, work: _Work) -> None:
-        from memkit.adapters.verify import check_serving, inspect
-
         host = self.host
         if host is None:
             raise HostFull(
@@ -170,7 +170,8 @@ class Swapper:
         touched = False
         try:
             verified = self._timed("verify", work, lambda: inspect(self.registry.path(digest), expected=digest))
-            work.unchecked |= dict.fromkeys(check_serving(verified.manifest, self._serving()))
+            served = _with_host(self._serving, host.capabilities())
+            work.unchecked |= dict.fromkeys(check_serving(verified.manifest, served))
             self._timed("limits", work, lambda: self._check_limits(host, verified))
             touched = True
             self._timed("load", work, lambda: host.load(verified.artifact))
@@ -183,11 +184,8 @@ class Swapper:
             raise
         work.proved = work.proved and work.probes[digest] is not None
 
-    def _check_limits(self, host: AdapterHost, verified: Any) -> None:
-        from memkit.adapters.verify import check_host
-
+    def _check_limits(self, host: AdapterHost, verified: Verified) -> None:
         limits = host.capabilities()
-        _check_served_base(limits, verified)
         try:
             check_host(verified, limits, resident=len(host.resident()))
         except HostFull as error:
@@ -196,10 +194,7 @@ class Swapper:
             self._tidy(0.0, keep=0)  # warm generations make room for new ones
             check_host(verified, limits, resident=len(host.resident()))
 
-    def _probe(self, host: AdapterHost, verified: Any) -> Any:
-        from memkit.adapters.manifest import PROBE
-        from memkit.adapters.probe import read_probe, run_probe
-
+    def _probe(self, host: AdapterHost, verified: Verified) -> ProbeResult | None:
         if PROBE not in verified.manifest.files or not isinstance(host, ScoringHost) or not host.capabilities().scores:
             return None
         return run_probe(host, verified.manifest.digest, read_probe(verified.path))
@@ -243,13 +238,12 @@ class Swapper:
                 work.seconds[step] = work.seconds.get(step, 0.0) + time.monotonic() - started
 
 
-def _check_served_base(limits: HostLimits, verified: Any) -> None:
-    from memkit.adapters.verify import Serving, check_serving
-
-    served = Serving(
-        base_digest=limits.base_digest,
-        base_id=limits.base_id,
-        tokenizer_digest=limits.tokenizer_digest,
-        template_digest=limits.template_digest,
+def _with_host(serving: Serving, limits: HostLimits) -> Serving:
+    """What the host says of its model, where the process itself does not."""
+    return replace(
+        serving,
+        base_digest=serving.base_digest or limits.base_digest,
+        base_id=serving.base_id or limits.base_id,
+        tokenizer_digest=serving.tokenizer_digest or limits.tokenizer_digest,
+        template_digest=serving.template_digest or limits.template_digest,
     )
-    check_serving(verified.manifest, served)

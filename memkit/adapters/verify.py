@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 import os
 import stat
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -75,7 +75,8 @@ class Serving:
     base_id: str | None = None
     tokenizer_digest: str | None = None
     template_digest: str | None = None
-    prompt_hashes: Mapping[str, str] = field(default_factory=dict[str, str])
+    prompt_hashes: Callable[[], Mapping[str, str]] = dict[str, str]
+    """Role → hash. Asked for LoRAs only: to know the style of the prompts, the model must be there."""
     embedder: str | None = None
     store_schema: int | None = None
 
@@ -140,13 +141,14 @@ def check_serving(manifest: Manifest, serving: Serving) -> tuple[str, ...]:
 
     base, text, retrieval = manifest.base, manifest.text, manifest.retrieval
     if manifest.kind == "lora":
-        same("base", base and base.digest, serving.base_digest)
-        if serving.base_digest is None:
+        if serving.base_digest is None and serving.base_id is not None:
             same("base_id", base and base.id, serving.base_id)
+        same("base", base and base.digest, serving.base_digest)
         same("tokenizer", text and text.tokenizer_digest, serving.tokenizer_digest)
         same("template", text and text.template_digest, serving.template_digest)
+        asked = serving.prompt_hashes()
         for role in manifest.roles:
-            same("prompt", text and text.prompt_hashes.get(role), serving.prompt_hashes.get(role))
+            same("prompt", text and text.prompt_hashes.get(role), asked.get(role))
     same("embedder", retrieval and retrieval.embedder, serving.embedder)
     same("store_schema", retrieval and retrieval.store_schema, serving.store_schema)
     return tuple(dict.fromkeys(unchecked))
