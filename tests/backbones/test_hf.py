@@ -251,6 +251,30 @@ def test_requests_from_many_threads_share_steps(model: HFBackbone) -> None:
     assert [found[index] for index in range(16)] == alone
 
 
+def test_what_prompts_share_is_computed_once(checkpoint: Path) -> None:
+    """A role's instructions come with every prompt; their keys and values are kept. The tokens stay the same."""
+
+    def asked(index: int) -> GenRequest:
+        system = ChatMessage("system", "Keep what is said, in the third person. " * 8)
+        messages = (system, ChatMessage("user", NOTES[index % len(NOTES)] + str(index)))
+        sampling = Sampling(temperature=index % 2 * 1.5)
+        return GenRequest(replace(prompt(""), messages=messages), key=str(index), sampling=sampling)
+
+    many = [asked(index) for index in range(24)]
+    with HFBackbone(checkpoint, threads=1) as fresh:
+        first = fresh.generate(many[:8])
+        second = fresh.generate(many[8:])
+        system_tokens = len(
+            fresh.prompt_ids(Prompt("manager", "compact", "", many[0].prompt.messages[:1], None, None, 1, View()))
+        )
+        assert fresh.reused_tokens >= 16 * (system_tokens - 20)
+    with HFBackbone(checkpoint, threads=1) as other:
+        backwards = [other.generate([one])[0] for one in many[::-1]]
+    assert tokens([*first, *second]) == tokens(backwards[::-1])
+    for one, two in zip([*first, *second], backwards[::-1], strict=True):
+        assert one.logprobs == pytest.approx(two.logprobs, abs=5e-5)
+
+
 def test_closing_fails_what_is_under_way_and_joins(checkpoint: Path) -> None:
     backbone = HFBackbone(checkpoint, threads=1)
     future = backbone.submit(GenRequest(prompt("hi", ENDLESS, 2800)))

@@ -93,7 +93,7 @@ class HFBackbone:
 
     # identity
 
-    @property
+    @cached_property
     def identity(self) -> str:
         return f"hf:{Path(self.name).name}@{self.base_digest[:12]}"
 
@@ -158,6 +158,11 @@ class HFBackbone:
                     zip(chunk, self._worker.call(lambda tree=tree, pairs=pairs: tree.score(pairs)), strict=True)
                 )
         return [found[index] for index in range(len(requests))]
+
+    @property
+    def reused_tokens(self) -> int:
+        """How many prompt tokens needed no computing, because earlier prompts began with them."""
+        return self._worker.reused
 
     def parameters(self) -> Iterator[Any]:
         """The base model's tensors, shared by every adapter that is not merged."""
@@ -346,7 +351,7 @@ def _share_of(key: str) -> float:
 def _check_served(tree: Tree, name: str) -> None:
     """Two padded rows with a cache must give what the model gives by itself; else its architecture is refused."""
     lane: Lane[int] = Lane(None, tree)
-    prompts = [[5, 6, 7, 8, 9], [7, 5, 6]]
+    prompts = [(5, 6, 7, 8, 9), (7, 5, 6)]
     with torch.inference_mode():
         lane.prefill([0, 1], prompts)
         stepped = lane.decode([6, 9])

@@ -15,6 +15,14 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 _STEP = 64
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Prefix:
+    """Keys and values of tokens that many prompts begin with."""
+
+    ids: tuple[int, ...]
+    layers: tuple[tuple[Any, Any], ...]
+
+
 @dataclass
 class Plan:
     """What the next forward pass writes: a prefill of `fresh` new slots, or one token for each running row."""
@@ -22,15 +30,17 @@ class Plan:
     lengths: list[int] = field(default_factory=list[int])
     """Tokens held per slot."""
     fresh: int = 0
+    prefix: Prefix | None = None
+    """What the fresh slots begin with, already computed."""
     rows: Any = None
     columns: Any = None
     span: int = 0
 
-    def prefill(self, count: int) -> None:
-        self.fresh = count
+    def prefill(self, count: int, prefix: Prefix | None = None) -> None:
+        self.fresh, self.prefix = count, prefix
 
     def decode(self, device: Any) -> None:
-        self.fresh = 0
+        self.prefill(0)
         self.rows = torch.arange(len(self.lengths), device=device)
         self.columns = torch.tensor(self.lengths, device=device)
         self.span = max(self.lengths) + 1
@@ -43,23 +53,30 @@ class SlotLayer(CacheLayerMixin):
     keys: Any
     values: Any
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, index: int) -> None:
         super().__init__()
-        self.plan = plan
+        self.plan, self._index = plan, index
 
     def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         plan = self.plan
         running = len(plan.lengths)
         if plan.fresh:
-            width = key_states.shape[-2]
+            known = 0 if plan.prefix is None else len(plan.prefix.ids)
+            width = known + key_states.shape[-2]
             self._reserve(key_states, value_states, running + plan.fresh, width)
-            self.keys[running : running + plan.fresh, :, :width] = key_states
-            self.values[running : running + plan.fresh, :, :width] = value_states
-            return key_states, value_states
+            keys = self.keys[running : running + plan.fresh, :, :width]
+            values = self.values[running : running + plan.fresh, :, :width]
+            if plan.prefix is not None:
+                keys[:, :, :known], values[:, :, :known] = plan.prefix.layers[self._index]
+            keys[:, :, known:], values[:, :, known:] = key_states, value_states
+            return keys, values
         self._reserve(key_states, value_states, running, plan.span)
         self.keys[plan.rows, :, plan.columns] = key_states[:, :, 0]
         self.values[plan.rows, :, plan.columns] = value_states[:, :, 0]
         return self.keys[:running, :, : plan.span], self.values[:running, :, : plan.span]
+
+    def copy(self, slot: int, length: int) -> tuple[Any, Any]:
+        return self.keys[slot, :, :length].clone(), self.values[slot, :, :length].clone()
 
     def move(self, source: int, target: int, length: int) -> None:
         self.keys[target, :, :length] = self.keys[source, :, :length]
@@ -82,7 +99,9 @@ class SlotLayer(CacheLayerMixin):
         self._reserve(key_states, value_states, key_states.shape[0], key_states.shape[2])
 
     def get_seq_length(self) -> int:
-        return 0 if self.plan.fresh else max(self.plan.lengths, default=0)
+        if self.plan.fresh:
+            return 0 if self.plan.prefix is None else len(self.plan.prefix.ids)
+        return max(self.plan.lengths, default=0)
 
     def get_max_length(self) -> int:
         return -1
@@ -94,13 +113,17 @@ class SlotLayer(CacheLayerMixin):
 class SlotCache(Cache):
     def __init__(self, layers: int) -> None:
         self.plan = Plan()
-        self._slots = [SlotLayer(self.plan) for _ in range(layers)]
+        self._slots = [SlotLayer(self.plan, index) for index in range(layers)]
         super().__init__(layers=list(self._slots))
 
     def admit(self, lengths: list[int]) -> None:
         """After a prefill: its rows run."""
         self.plan.lengths.extend(lengths)
-        self.plan.fresh = 0
+        self.plan.prefill(0)
+
+    def prefix(self, slot: int, ids: tuple[int, ...]) -> Prefix:
+        """The first tokens of a row, kept for prompts to come."""
+        return Prefix(ids, tuple(layer.copy(slot, len(ids)) for layer in self._slots))
 
     def grew(self) -> None:
         """After a decoding step: each row holds one more token."""

@@ -7,15 +7,21 @@ another adapter's weights, and nothing is switched under a running forward pass.
 from __future__ import annotations
 
 import inspect
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 import torch
 
-from memkit.backbones.hf.cache import SlotCache
+from memkit.backbones.hf.cache import Prefix, SlotCache
 from memkit.errors import InvalidConfig
 
 SERVED_LAYERS = frozenset({"full_attention", "sliding_attention"})
+
+_RECENT = 8
+_PREFIXES = 4
+"""Kept per lane: extractor, manager, answerer, and one more."""
+_WORTH_KEEPING = 32
 
 R = TypeVar("R")
 
@@ -101,23 +107,49 @@ class Lane(Generic[R]):
         self.name, self.tree, self.merged = name, tree, merged
         self.rows: list[R] = []
         self._cache: SlotCache | None = None
+        self._recent: deque[tuple[int, ...]] = deque(maxlen=_RECENT)
+        self._prefixes: list[Prefix] = []
 
-    def prefill(self, rows: Sequence[R], prompts: Sequence[Sequence[int]]) -> Any:
-        """Admit rows; logits after each prompt."""
+    def known_prefix(self, prompt: tuple[int, ...]) -> Prefix | None:
+        """The longest beginning of the prompt that needs no computing; its last token always does."""
+        fitting = [one for one in self._prefixes if prompt[: len(one.ids)] == one.ids and len(one.ids) < len(prompt)]
+        return max(fitting, key=lambda one: len(one.ids), default=None)
+
+    def prefill(self, rows: Sequence[R], prompts: Sequence[tuple[int, ...]], prefix: Prefix | None = None) -> Any:
+        """Admit rows whose prompts all begin with `prefix`; logits after each prompt."""
         if self._cache is None:
             self._cache = SlotCache(self.tree.layers)
-        ids, positions = self.tree.padded(prompts)
-        lengths = [len(prompt) for prompt in prompts]
-        columns = sorted({length - 1 for length in lengths})
-        self._cache.plan.prefill(len(prompts))
+        known = 0 if prefix is None else len(prefix.ids)
+        ids, offsets = self.tree.padded([prompt[known:] for prompt in prompts])
+        keys = torch.arange(known + ids.shape[1], device=self.tree.device).expand(len(prompts), -1)
+        columns = sorted({len(prompt) - known - 1 for prompt in prompts})
         keep = torch.tensor(columns, device=self.tree.device)
+        self._cache.plan.prefill(len(prompts), prefix)
         try:
-            logits = self.tree.forward(ids, positions, positions, self._cache, keep)
+            logits = self.tree.forward(ids, offsets + known, keys, self._cache, keep)
         finally:
             self._cache.plan.prefill(0)
-        self._cache.admit(lengths)
+        self._cache.admit([len(prompt) for prompt in prompts])
         self.rows.extend(rows)
-        return logits[torch.arange(len(prompts)), [columns.index(length - 1) for length in lengths]]
+        self._learn_prefix(prompts, prefix)
+        return logits[torch.arange(len(prompts)), [columns.index(len(prompt) - known - 1) for prompt in prompts]]
+
+    def _learn_prefix(self, prompts: Sequence[tuple[int, ...]], used: Prefix | None) -> None:
+        """Keep what at least three of the last prompts begin with: a role's instructions."""
+        assert self._cache is not None
+        if used is not None:  # most recently used last
+            self._prefixes.remove(used)
+            self._prefixes.append(used)
+        first = prompts[0]
+        others = [*self._recent, *prompts[1:_RECENT]]
+        self._recent.extend(prompts)
+        shared = sorted(_common_length(first, other) for other in others)[-2:]
+        length = min(shared[0] if len(shared) == 2 else 0, len(first) - 1)
+        known = 0 if used is None else len(used.ids)
+        if length >= known + max(_WORTH_KEEPING, known // 4):
+            slot = len(self.rows) - len(prompts)
+            self._prefixes.append(self._cache.prefix(slot, first[:length]))
+            del self._prefixes[:-_PREFIXES]
 
     def decode(self, last_tokens: Sequence[int]) -> Any:
         """One step of every running row: logits after its last token."""
@@ -137,7 +169,12 @@ class Lane(Generic[R]):
         self.rows[slot] = self.rows[-1]
         self.rows.pop()
         if not self.rows:
-            self._cache = None  # an idle lane holds no memory beyond its weights
+            self._cache = None  # an idle lane holds its weights and prefixes only
         elif self._cache is not None:
             self._cache.drop(slot)
         return row
+
+
+def _common_length(first: Sequence[int], second: Sequence[int]) -> int:
+    limit = min(len(first), len(second))
+    return next((index for index in range(limit) if first[index] != second[index]), limit)

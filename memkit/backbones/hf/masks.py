@@ -75,7 +75,7 @@ class _Groups:
         self.other = next(char for char in _printables() if char not in alphabet)
         table = _Classes(alphabet, self.other)
         members: dict[tuple[str, int], list[int]] = {}
-        for token, text in vocabulary.texts:
+        for token, text in vocabulary.texts.items():
             members.setdefault((text.translate(table), 0), []).append(token)
         for token, split in vocabulary.opening:  # stands for: its whole characters, then some printable one
             outline = split.text.translate(table) + self.other
@@ -123,6 +123,10 @@ class GrammarMask:
 
     def advance(self, spot: Spot, token: int) -> Spot | None:
         """The spot after an allowed token; None when the grammar refuses it."""
+        whole = None if spot.begun else self.vocabulary.texts.get(token)
+        if whole is not None:
+            state = self.grammar.walk(spot.state, whole)
+            return None if state is None else Spot(state)
         data = self.vocabulary.spelled[token]
         split = split_utf8(spot.begun + data) if data is not None else None
         if split is None:

@@ -72,7 +72,7 @@ class Vocabulary:
         self.spelled = spelled
         self.size = len(spelled)
         self.stop_ids = stop_ids
-        self.texts: list[tuple[int, str]] = []
+        self.texts: dict[int, str] = {}
         """Tokens of whole characters."""
         self.opening: list[tuple[int, Split]] = []
         """Tokens that end inside a character."""
@@ -93,7 +93,7 @@ class Vocabulary:
             if split.tail:
                 self.opening.append((token, split))
             else:
-                self.texts.append((token, split.text))
+                self.texts[token] = split.text
                 if len(split.text) == 1:
                     self.single.add(split.text)
         lone = {spelled[token] for token in self.continuing}

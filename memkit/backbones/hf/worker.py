@@ -109,6 +109,8 @@ class Worker:
         """Lanes with running rows."""
         self.recomputed = 0
         """Near ties that were decided on a row of its own."""
+        self.reused = 0
+        """Prompt tokens whose keys and values were known from earlier prompts."""
         self._thread = threading.Thread(target=self._run, name="memkit-hf", daemon=True)
         self._thread.start()
 
@@ -180,7 +182,8 @@ class Worker:
     def _expire(self) -> None:
         now = time.monotonic()
         late = [job for job in self._waiting if job.deadline <= now or job.future.cancelled()]
-        self._waiting = [job for job in self._waiting if job not in late]
+        if late:
+            self._waiting = [job for job in self._waiting if job not in late]
         for lane in list(self._lanes):
             for slot in reversed(range(len(lane.rows))):
                 if lane.rows[slot].deadline <= now or lane.rows[slot].future.cancelled():
@@ -201,9 +204,10 @@ class Worker:
         if not self._waiting or room <= 0:
             return
         first = self._waiting[0]
+        lane, prefix = first.lane, first.lane.known_prefix(first.prompt_ids)
         size = len(first.prompt_ids)
         peers = sorted(
-            (job for job in self._waiting[1:] if job.lane is first.lane),
+            (job for job in self._waiting[1:] if job.lane is lane and lane.known_prefix(job.prompt_ids) is prefix),
             key=lambda job: abs(len(job.prompt_ids) - size),
         )
         group, longest, shortest = [first], size, size
@@ -213,12 +217,12 @@ class Worker:
                 break
             group.append(job)
         self._waiting = [job for job in self._waiting if job not in group]
-        lane = first.lane
         try:
-            logits = lane.prefill(group, [job.prompt_ids for job in group])
+            logits = lane.prefill(group, [job.prompt_ids for job in group], prefix)
         except Exception as error:
             self._break(lane, error, group)
             return
+        self.reused += 0 if prefix is None else len(group) * len(prefix.ids)
         if lane not in self._lanes:
             self._lanes.append(lane)
         self._choose(lane, list(range(len(lane.rows) - len(group), len(lane.rows))), logits)
