@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Per token: -min(clip(ratio), ratio) * advantage + kl * k3(parent) - entropy * H, averaged over an optimiser step."""
+    """Per token: -min(ratio * A, clip(ratio) * A) + kl * k3(parent) - entropy * H, averaged over an optimiser step."""
 
     surrogate: Literal["clip", "truncated"] = "clip"
     """clip: PPO's pessimistic bound. truncated: importance weight capped at 1 + clip_high, gradient through log p only

@@ -7,18 +7,17 @@ whatever episode, policy version or log they were made. No extra generation: gro
 A state is (fact, shown memories), nothing else: that is all a manager sees. `state_key` digests it; equal prompts would
 do the same, but a key survives a new prompt version. The offline method uses the same keys on logs.
 
-Follows the paper: A = A_episode + weight * A_step; step returns are sums of later rewards with gamma = 1. Departs: a floor
-under the deviation, the median for small groups, states met once add nothing (they are not compared with themselves),
-and equal completions of one state are one piece of evidence each, as sampled.
+Follows the paper: A = A_episode + weight * A_step; step returns are sums of later rewards with gamma = 1. Departs: a
+floor under the deviation, the median for small groups, and states met once add nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from memkit.models import digest
 from memkit_train.algorithms.advantages import Baseline, GroupStats, grouped
-from memkit_train.algorithms.values import ScoredEpisode, ScoredStep, row_of
+from memkit_train.algorithms.values import ScoredEpisode, row_of
 from memkit_train.objective import Objective
 from memkit_train.rows import Row
 
@@ -63,12 +62,3 @@ def returns(episode: ScoredEpisode) -> list[float]:
         total += step.reward
         found.append(total)
     return found[::-1]
-
-
-def equal_states(steps: Iterable[tuple[ScoredStep, float]]) -> dict[str, list[tuple[ScoredStep, float]]]:
-    """Steps with their rewards, by state; states met once are left out."""
-    found: dict[str, list[tuple[ScoredStep, float]]] = {}
-    for step, reward in steps:
-        if step.state_key:
-            found.setdefault(step.state_key, []).append((step, reward))
-    return {key: members for key, members in found.items() if len(members) > 1}

@@ -13,8 +13,8 @@ Both kinds of rows go into one pool, without a mixing weight.
     rows, stats = logo.rows(episodes, local_groups)
     RowTrainer(model, FixedSteps([rows]), logo.OBJECTIVE, args).train()
 
-Follows the paper: groups, rewards, merged pool, one length-normalised ratio per step, clip 0.2, dual clip 3, k3 KL 0.001,
-entropy 0.001, mean over steps. Departs, each for a fault found in the published code or in practice:
+Follows the paper: groups, rewards, merged pool, one length-normalised ratio per step, clip 0.2, dual clip 3, k3 KL
+0.001, entropy 0.001, mean over steps. Departs, each for a fault found in the published code or in practice:
 - Rerolls must be samples. Copies of one greedy decode differ by noise only, which the division blows up: a group of
   identical rerolls is dropped, and a pool in which no group has two different ones is refused.
 - Local rewards ask about session t alone, not about all sessions so far.

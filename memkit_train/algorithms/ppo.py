@@ -4,14 +4,14 @@
     rows, stats = ppo.rows(episodes, values)
     RowTrainer(model, FixedSteps([rows]), ppo.OBJECTIVE, args, value_head=True).train()
 
-Generalised advantage estimation with gamma = 1: an episode ends by itself, and what a memory is worth does not fade with
-the number of turns until somebody asks. The unit of time is a step (one decision), not a token: the value head reads the
-last prompt token, so V(s) is the expected return of the state before anything is written, and every token of a
-completion shares its step's advantage. Advantages are normalised over the batch, with a floor under the deviation.
+Generalised advantage estimation with gamma = 1: an episode ends by itself, and what a memory is worth does not fade
+with the number of turns until somebody asks. The unit of time is a step (one decision), not a token: the value head
+reads the last prompt token, so V(s) is the expected return of the state before anything is written, and every token of
+a completion shares its step's advantage. Advantages are normalised over the batch, with a floor under the deviation.
 
 Follows the paper: clipped surrogate, critic, scalar answer reward. Departs: the critic is a linear head on the policy's
-own last hidden state instead of a second network, and the paper's one-step bandit is the special case of an episode with
-one step (advantage = reward - V).
+own last hidden state instead of a second network, and the paper's one-step bandit is the special case of an episode
+with one step (advantage = reward - V).
 """
 
 from __future__ import annotations
