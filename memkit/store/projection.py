@@ -206,7 +206,8 @@ class Projection:
 
     def erase(self, user_id: str) -> EraseReport:
         """Destroy every byte of a user, in all versions and indexes; other rows are copied unchanged. Works under
-        the exclusive lock; when interrupted, call it again: it starts from whatever version is newest."""
+        the exclusive lock; when interrupted, call it again: it starts from whatever version is newest. A table that
+        cannot be copied (damaged, or no room) is removed as a whole and comes back from the journal."""
 
         def work(handle: Handle | None) -> EraseReport:
             found = 0
@@ -215,7 +216,12 @@ class Projection:
                 self._table.rewrite(differs("user_id", user_id))
             return EraseReport(found, self._table.sweep())
 
-        return self._table.write(work, exclusive=True)
+        try:
+            return self._table.write(work, exclusive=True)
+        except (StoreDamaged, StoreFull):
+            files, _ = self._table.usage()
+            self.drop()
+            return EraseReport(0, files)
 
     def check(self) -> list[Problem]:
         """Read every row and every checksum. Empty: the table says what was written."""

@@ -51,7 +51,8 @@ class MaintenanceReport:
 @dataclass(frozen=True, slots=True)
 class EraseReport:
     rows: int
-    """Rows of the user found in the newest version (tombstones included); older versions are gone as well."""
+    """Rows of the user found in the newest version (tombstones included; 0 where the whole table had to go); older
+    versions are gone as well."""
     leftovers: int
     """Files removed beyond what LanceDB tracks: quarantined files, temporary files, tags and branches."""
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from memkit.errors import StoreFull
 from memkit.models import Bank
 from memkit.store import Trajectories, TrajectoryRow
+from memkit.store.table import LanceTable
 from tests.store._rows import START, file_lock, open_projection, row, tombstone, vector
 
 
@@ -100,6 +103,25 @@ def test_orphaned_data_of_a_killed_writer_goes_too(tmp_path: Path) -> None:
     store.erase("ana")
     assert canary(1).encode() not in everything_on_disk(tmp_path)
     assert len(list(data.glob("*.lance"))) == 1
+
+
+@pytest.mark.parametrize("trouble", ["damaged", "full"])
+def test_a_table_that_cannot_be_copied_does_not_keep_the_user(
+    tmp_path: Path, trouble: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_projection(tmp_path)
+    store.apply([row(n, text=canary(n)) for n in range(1, 50)], 49)
+    store.apply([row(50, "bob")], 50)
+    if trouble == "damaged":
+        oldest = min((tmp_path / "lance/memories.lance/data").glob("*"), key=lambda path: path.stat().st_mtime_ns)
+        oldest.write_bytes(oldest.read_bytes()[:-100])
+    else:
+        full = StoreFull("no space left")
+        monkeypatch.setattr(LanceTable, "overwrite", lambda *_: (_ for _ in ()).throw(full))
+    store.erase("ana")
+    disk = everything_on_disk(tmp_path)
+    assert not any(canary(n).encode() in disk for n in range(1, 50))
+    assert store.watermark() == 0
 
 
 def test_embedder_does_not_matter_for_erasure(tmp_path: Path) -> None:
