@@ -3,7 +3,8 @@
 The retrospective idea of RMM, without its online reinforcement: a citation says which of the served memories carried
 the answer, so each served question is one choice among its candidates, and a linear listwise model (softmax over the
 candidates) is fitted to all of them. The prior is the ranker in use: the fit starts at its direction and is pulled
-towards it, so little evidence changes little. How strong the pull is, is decided by cross-validation over users.
+towards it, so little evidence changes little. How strong the pull is, is decided by cross-validation over users; where
+no fit explains left-out citations clearly better than the prior does, there is nothing to learn and the prior stays.
 
 No torch, no GPU; a thousand questions take seconds of one core. `gate_ranker` decides on users the fit never saw.
 """
@@ -27,6 +28,8 @@ PULLS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 MIN_EXAMPLES = 20
 FOLDS = 5
 CUTOFF = 10
+CLEAR = 2.0
+"""Standard errors by which a fit must beat the prior on left-out citations."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +70,7 @@ class GateResult:
 
 def recall_at(weights: RankerWeights, example: RankExample, k: int = CUTOFF) -> float:
     """Share of the relevant candidates among the best `k`; ties go to the earlier candidate."""
-    order = np.argsort(-_scores(as_vector(weights), example.signals), kind="stable")[:k]
+    order = np.argsort(-(example.signals @ as_vector(weights)), kind="stable")[:k]
     return float(example.relevant[order].sum() / max(int(example.relevant.sum()), 1))
 
 
@@ -79,39 +82,42 @@ def as_vector(weights: RankerWeights) -> Floats:
 def fit_ranker(
     examples: Sequence[RankExample], seed: int = 0, *, prior: RankerWeights = DEFAULT, name: str = "learned"
 ) -> RankerFit:
-    """Weights for `examples`, and how they did in cross-validation (whole users left out; questions, of one user)."""
+    """Weights for `examples`, and how they did in cross-validation (whole users left out; questions, where users are
+    few). The prior's own weights, with `report["learned"]` False, where the citations hold nothing to learn."""
     teaching = [example for example in examples if example.teaches]
     if len(teaching) < MIN_EXAMPLES:
         raise ValueError(
             f"{len(teaching)} of {len(examples)} questions have both cited and uncited candidates; a fit needs "
             f"{MIN_EXAMPLES}. Collect more answers with citations, or labels, first."
         )
-    folds = _folds(teaching, seed)
-    start = as_vector(prior)
-    losses: dict[float, float] = {pull: 0.0 for pull in PULLS}
-    kept: dict[float, list[float]] = {pull: [] for pull in PULLS}
+    folds, start = _folds(teaching, seed), as_vector(prior)
+    losses = {pull: np.zeros(len(teaching)) for pull in PULLS}
+    kept = {pull: np.zeros(len(teaching)) for pull in PULLS}
+    before = np.zeros(len(teaching))
     for held in range(int(folds.max()) + 1):
-        train = _Lists([e for e, f in zip(teaching, folds, strict=True) if f != held])
-        out = [e for e, f in zip(teaching, folds, strict=True) if f == held]
-        test = _Lists(out)
+        out = np.flatnonzero(folds == held)
+        train = _Lists([teaching[i] for i in np.flatnonzero(folds != held)])
+        test = _Lists([teaching[i] for i in out])
+        before[out] = test.losses(_temperature(train, start) * start)
         for pull in PULLS:
             fitted = _fit(train, start, pull)
-            losses[pull] += test.loss(fitted) * len(out)
-            kept[pull].extend(recall_at(_weights(name, fitted), e) for e in out)
-    pull = min(PULLS, key=lambda p: losses[p])
-    weights = _weights(
-        name, _fit(_Lists(teaching), start, pull), note=f"fitted on {len(teaching)} questions, seed {seed}"
-    )
-    return RankerFit(
-        weights,
-        {
-            "questions": len(teaching), "passed_over": len(examples) - len(teaching),
-            "users": len({e.user for e in teaching}), "folds": int(folds.max()) + 1, "pull": pull,
-            f"cv_recall@{CUTOFF}": float(np.mean(kept[pull])),
-            f"prior_recall@{CUTOFF}": float(np.mean([recall_at(prior, e) for e in teaching])),
-            "cv_loss": {str(p): losses[p] / len(teaching) for p in PULLS}, "seed": seed, "prior": prior.digest,
-        },
-    )  # fmt: skip
+            losses[pull][out] = test.losses(fitted)
+            kept[pull][out] = [recall_at(_weights(name, fitted), teaching[i]) for i in out]
+    pull = min(PULLS, key=lambda p: float(losses[p].sum()))
+    gain = before - losses[pull]
+    learned = bool(gain.mean() > CLEAR * gain.std() / len(gain) ** 0.5)
+    report = {
+        "questions": len(teaching), "passed_over": len(examples) - len(teaching),
+        "users": len({e.user for e in teaching}), "folds": int(folds.max()) + 1, "pull": pull, "learned": learned,
+        f"cv_recall@{CUTOFF}": float(kept[pull].mean()),
+        f"prior_recall@{CUTOFF}": float(np.mean([recall_at(prior, e) for e in teaching])),
+        "cv_loss": {str(p): float(losses[p].mean()) for p in PULLS}, "prior_loss": float(before.mean()),
+        "seed": seed, "prior": prior.digest,
+    }  # fmt: skip
+    if not learned:
+        return RankerFit(prior, report)
+    note = f"fitted on {len(teaching)} questions, seed {seed}"
+    return RankerFit(_weights(name, _fit(_Lists(teaching), start, pull), note), report)
 
 
 def gate_ranker(
@@ -170,10 +176,6 @@ def _folds(examples: Sequence[RankExample], seed: int) -> NDArray[np.int64]:
     return rng.permutation(len(examples)) % FOLDS
 
 
-def _scores(vector: Floats, signals: Floats) -> Floats:
-    return signals @ vector
-
-
 def _weights(name: str, vector: Floats, note: str = "") -> RankerWeights:
     """Scaled so that the sizes add up to 1: ranking is blind to scale, and readers are not."""
     size = float(np.abs(vector).sum()) or 1.0
@@ -200,8 +202,12 @@ class _Lists:
         logs = scores - np.log(sums)[self.owner]
         return np.exp(logs), logs
 
+    def losses(self, vector: Floats) -> Floats:
+        """Of each list."""
+        return -np.add.reduceat(self.target * self.chances(vector)[1], self.starts)
+
     def loss(self, vector: Floats) -> float:
-        return float(-(self.target * self.chances(vector)[1]).sum() / self.count)
+        return float(self.losses(vector).mean())
 
     def derivatives(self, vector: Floats) -> tuple[Floats, Floats]:
         chance, _ = self.chances(vector)
@@ -236,4 +242,4 @@ def _penalised(lists: _Lists, centre: Floats, pull: float) -> Callable[[Floats],
 
 def _temperature(lists: _Lists, prior: Floats) -> float:
     """How sharp the prior's choices are, on a coarse grid: its direction is trusted, its scale means nothing."""
-    return min((1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0), key=lambda scale: lists.loss(scale * prior))
+    return min((0.0, 1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 24.0), key=lambda scale: lists.loss(scale * prior))

@@ -1,0 +1,78 @@
+"""The learned ranker: it learns from citations, some of them wrong; the gate lets only real gains through."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from memkit_train.ranker import RankExample, fit_ranker, gate_ranker, recall_at
+
+from memkit.errors import InvalidConfig
+from memkit.retrieval import DEFAULT, SIGNALS, RankerWeights
+from tests.bench._citations import cited, judged, talk
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_learning_from_citations_helps_unseen_users_and_shuffled_ones_are_refused(seed: int) -> None:
+    rng = random.Random(seed)
+    talks = [talk(f"user{n}", rng) for n in range(14)]
+    heldout = [example for one in talks[8:] for example in judged(one)]
+    fit = fit_ranker([e for one in talks[:8] for e in cited(one, rng)], seed)
+    passed = gate_ranker(fit.weights, DEFAULT, heldout, seed)
+    assert passed.passed, passed.reason
+    assert passed.report["gain"] > 0.05
+    shuffled = fit_ranker([e for one in talks[:8] for e in cited(one, rng, shuffled=True)], seed)
+    assert not shuffled.report["learned"]
+    assert not gate_ranker(shuffled.weights, DEFAULT, heldout, seed).passed
+    assert not gate_ranker(DEFAULT, DEFAULT, heldout, seed).passed
+
+
+def test_the_fit_is_deterministic_and_says_how_it_did() -> None:
+    rng = random.Random(3)
+    examples = [e for n in range(6) for e in cited(talk(f"u{n}", rng), rng)]
+    one, two = fit_ranker(examples, 7), fit_ranker(examples, 7)
+    assert one.weights == two.weights
+    assert one.report["users"] == 6
+    assert one.report["cv_recall@10"] > one.report["prior_recall@10"]
+
+
+def test_little_evidence_is_refused_and_unanimous_questions_teach_nothing() -> None:
+    table = np.zeros((3, len(SIGNALS)))
+    everything = RankExample("u", table, np.ones(3, dtype=bool))
+    with pytest.raises(ValueError, match="both cited and uncited"):
+        fit_ranker([everything] * 100)
+    assert not gate_ranker(DEFAULT, DEFAULT, [everything] * 100).passed
+    with pytest.raises(ValueError, match="do not fit"):
+        RankExample("u", np.zeros((3, 2)), np.ones(3, dtype=bool))
+
+
+def test_recall_counts_the_best_k_and_ties_go_to_the_earlier() -> None:
+    table = np.zeros((30, len(SIGNALS)))
+    relevant = np.zeros(30, dtype=bool)
+    relevant[[0, 29]] = True
+    assert recall_at(DEFAULT, RankExample("u", table, relevant)) == 0.5
+
+
+def test_weights_go_to_json_and_back_and_damage_is_noticed(tmp_path: Path) -> None:
+    weights = RankerWeights.of("mine", {"words": 0.5, "meaning": -0.25, "trust": 0.0}, note="by hand")
+    weights.save(tmp_path / "w.json")
+    loaded = RankerWeights.load(tmp_path / "w.json")
+    assert loaded == weights
+    assert loaded.digest == weights.digest != DEFAULT.digest
+    assert weights.values == (("words", 0.5), ("meaning", -0.25))
+    good = weights.to_json()
+    for change in (
+        {"format": "x"}, {"signals": "signals/0"}, {"values": {"words": "1"}}, {"values": {"wordz": 1.0}},
+        {"values": {"words": float("nan")}}, {"values": {"words": 0.6}}, {"values": 3},
+    ):  # fmt: skip
+        with pytest.raises(InvalidConfig):
+            RankerWeights.from_json({**good, **change})
+    for text in ("", "[]", "{", json.dumps({**good, "digest": "0"})):
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(InvalidConfig):
+            RankerWeights.load(tmp_path / "bad.json")
+    with pytest.raises(InvalidConfig):
+        RankerWeights.load(tmp_path / "missing.json")
