@@ -125,7 +125,7 @@ class AdapterSet:
                 self.watch_outcome(outcome)
             self._offer_to_shadow(decided)
         except Exception as failed:  # bookkeeping must not fail the turn that it keeps books of
-            self._happened("observe_failed", why=type(failed).__name__)
+            self._happened("observe_failed", why=f"{type(failed).__name__}: {failed}")
 
     def watch_outcome(self, outcome: Outcome) -> Breach | None:
         """Feed the guard one outcome. A breach takes the adapter out of service."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from memkit.cli import show
+from memkit.cli import adapters, show
 from memkit.memory import Memory
 from memkit.models import to_json
 
@@ -18,6 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Memory that learns from its own use. Start with: memkit demo",
 )
+app.add_typer(adapters.app, name="adapters")
 
 Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store.")]
 User = Annotated[str, typer.Option("--user", "-u", help="Whose memories.")]

@@ -19,10 +19,19 @@ from typing import Any, cast
 import httpx
 
 from memkit.adapters.hosts.base import AdapterArtifact, HostLimits, LoadedAdapter
-from memkit.errors import AdapterRejected, HostFull, IncompatibleBase, InvalidConfig, MemkitError, ModelUnavailable
+from memkit.errors import (
+    AdapterRejected,
+    HostFull,
+    IncompatibleBase,
+    InvalidConfig,
+    MemkitError,
+    ModelUnavailable,
+    ProbeFailed,
+)
 
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """The values that vLLM accepts for --max-lora-rank."""
+_REPLICA_NATS = 0.05
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MODULES = frozenset({"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"})
 
@@ -92,10 +101,17 @@ class VLLMHost:
         return [LoadedAdapter(name, places=self.urls) for name in sorted(set.intersection(*lists))]
 
     def score(self, name: str | None, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
-        """Of the replica that agrees least: a probe must hold on all of them. Replicas are compared to the first."""
+        """From every replica: a probe must hold on all of them, so they must agree."""
         answers = [[self._score_one(url, name, prompt, tokens) for prompt, tokens in pairs] for url in self.urls]
-        first = answers[0]
-        return max(answers, key=lambda rows: _distance(rows, first))
+        for url, rows in zip(self.urls, answers, strict=True):
+            if not (gap := _gap(rows, answers[0])) <= _REPLICA_NATS:
+                raise ProbeFailed(
+                    f"{url} behaves unlike {self.urls[0]} under {name or 'the base model'}",
+                    why=f"their log-probs differ by {gap:.3g} nats per token",
+                    fix="check that both run the same base model, precision and adapters",
+                    reason="replicas_disagree",
+                )
+        return answers[0]
 
     def close(self) -> None:
         self._http.close()
@@ -229,8 +245,9 @@ def resolvable(folder: Path | str, served_model: str) -> bool:
     return config.get("peft_type") == "LORA" and config.get("base_model_name_or_path") == served_model
 
 
-def _distance(rows: Sequence[Sequence[float]], first: Sequence[Sequence[float]]) -> float:
-    return sum(abs(x - y) for a, b in zip(rows, first, strict=True) for x, y in zip(a, b, strict=True))
+def _gap(rows: Sequence[Sequence[float]], first: Sequence[Sequence[float]]) -> float:
+    gaps = [abs(x - y) for a, b in zip(rows, first, strict=True) for x, y in zip(a, b, strict=True)]
+    return sum(gaps) / max(1, len(gaps))
 
 
 def _message(body: Any) -> str:
