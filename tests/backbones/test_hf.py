@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -89,7 +91,7 @@ def test_it_is_a_backbone(model: HFBackbone) -> None:
 
 @pytest.mark.parametrize("temperature", [0.0, 1.3])
 def test_same_tokens_alone_and_in_any_batch(model: HFBackbone, temperature: float) -> None:
-    asked = requests(12, temperature=temperature, top_p=0.95, grammar=None if temperature else OPS)
+    asked = requests(8, temperature=temperature, top_p=0.95, grammar=None if temperature else OPS)
     together = tokens(model.generate(asked))
     assert tokens([model.generate([one])[0] for one in asked]) == together
     assert tokens(model.generate(asked[::-1])) == together[::-1]
@@ -295,3 +297,26 @@ def test_digests_name_the_files(model: HFBackbone, checkpoint: Path, tmp_path: P
     with HFBackbone(checkpoint, threads=1) as again:
         assert again.identity == model.identity
         assert again.tokenizer_digest == model.tokenizer_digest
+
+
+def test_without_torch_the_extra_is_named() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from memkit.errors import MissingExtra\n"
+        "try:\n    import memkit.backbones.hf\n"
+        "except MissingExtra as error:\n    assert 'memkit[local]' in str(error)\n"
+        "else:\n    raise AssertionError\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
+def test_a_model_that_breaks_fails_its_requests_and_lives_on(
+    model: HFBackbone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from memkit.backbones.hf.lanes import Lane
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Lane, "decode", lambda *_: (_ for _ in ()).throw(RuntimeError("out of memory")))
+        with pytest.raises(ModelUnavailable, match="out of memory"):
+            model.generate(requests(3))
+    assert len(model.generate(requests(3))) == 3

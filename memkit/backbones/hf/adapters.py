@@ -1,8 +1,9 @@
 """A LoRA directory becomes a module tree of its own that shares every base tensor.
 
-Switching adapters inside one tree while it generates mixes weights silently, and PEFT's mixed batches cost more than
-they save (see `mixed_traffic` in tests/bench/_engine.py). A second tree costs the adapter's own tensors and some
-milliseconds, is built by the thread that asks for it, and reaches the inference worker complete.
+Switching adapters inside one tree while it generates mixes weights silently. A tree per adapter costs the adapter's
+own tensors and some milliseconds, is built by the thread that asks for it, and reaches the inference worker complete;
+it can be merged, which PEFT's mixed batches rule out. The price: requests for several adapters at once run one
+sub-batch each (`adapter_throughput` in tests/bench/_engine.py prints it beside PEFT's mixed batch).
 
 Anything that would write into the shared base tensors, or import code that a configuration names, is refused first.
 """

@@ -78,7 +78,10 @@ class HFBackbone:
         self.max_adapters = max_adapters
         self._constrain, self._validity_sample = constrain, validity_sample
         loaded = checkpoint.load(checkpoint.find(model, revision=revision), dtype=dtype, device=device)
-        self._folder, self._context, self._stop_ids = loaded.folder, loaded.context, loaded.stop_ids
+        self._context, self._stop_ids = loaded.context, loaded.stop_ids
+        self.base_digest = checkpoint.weight_digest(loaded.folder)
+        """sha256 over the configuration and the weight files."""
+        self.identity = f"hf:{Path(self.name).name}@{self.base_digest[:12]}"
         self._prompter = Prompter(loaded.tokenizer)
         self._vocabulary = read_vocabulary(loaded.tokenizer, loaded.vocab_size, loaded.stop_ids)
         self._masks = Masks(self._vocabulary)
@@ -92,15 +95,6 @@ class HFBackbone:
         self._finalizer = weakref.finalize(self, self._worker.close)
 
     # identity
-
-    @cached_property
-    def identity(self) -> str:
-        return f"hf:{Path(self.name).name}@{self.base_digest[:12]}"
-
-    @cached_property
-    def base_digest(self) -> str:
-        """sha256 over the configuration and the weight files."""
-        return checkpoint.weight_digest(self._folder)
 
     @cached_property
     def tokenizer_digest(self) -> str:

@@ -32,11 +32,9 @@ class Prompter:
         self.tokenizer = tokenizer
         self._lock = threading.Lock()
         self._template: str = _template_of(tokenizer)
-        self._controls = sorted(
-            {token.content for token in tokenizer.added_tokens_decoder.values() if len(token.content) > 2},
-            key=len,
-            reverse=True,
-        )
+        added = tokenizer.added_tokens_decoder.values()
+        controls = {token.content for token in added if token.special or token.content.startswith("<")}
+        self._controls = sorted((control for control in controls if len(control) > 2), key=len, reverse=True)
 
     def ids(self, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
         with self._lock:

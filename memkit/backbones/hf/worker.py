@@ -145,14 +145,18 @@ class Worker:
     def _run(self) -> None:
         if self._threads is not None:
             torch.set_num_threads(self._threads)
-        with torch.inference_mode():
-            while self._gather():
-                self._serve_calls()
-                self._expire()
-                self._prefill()
-                for lane in list(self._lanes):
-                    self._decode(lane)
-        self._abandon()
+        try:
+            with torch.inference_mode():
+                while self._gather():
+                    self._serve_calls()
+                    self._expire()
+                    self._prefill()
+                    for lane in list(self._lanes):
+                        self._decode(lane)
+        finally:  # whatever ended the loop, nobody waits for it in vain
+            with self._wake:
+                self._closing = True
+            self._abandon()
 
     def _gather(self) -> bool:
         """Take in what arrived; sleep when there is nothing to do. False: time to end."""
