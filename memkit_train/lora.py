@@ -31,7 +31,7 @@ class LoraSpec:
 
 
 def attach(model: Any, spec: LoraSpec | None = None, *, parent: Path | str | None = None, seed: int = 0) -> Any:
-    """The model under a trainable LoRA. With a parent, its matrices and its shape are taken over and trained further."""
+    """The model under a trainable LoRA. With a parent, its matrices and shape are taken over and trained further."""
     spec = spec or LoraSpec()
     targets = spec.target_modules if isinstance(spec.target_modules, str) else list(spec.target_modules)
     config = LoraConfig(

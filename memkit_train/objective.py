@@ -24,6 +24,9 @@ class Objective:
     not own the step."""
     kl: float = 0.0
     """Weight of the k3 estimate of KL(policy || parent)."""
+    kl_unbiased: bool = True
+    """Multiply the estimate by the ratio, so that its gradient is that of the KL itself (TRL's default). Unbounded, so
+    only for rows of the current policy; False is plain k3."""
     entropy: float = 0.0
     """Weight of the entropy bonus."""
     value: float = 0.5

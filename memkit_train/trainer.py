@@ -1,9 +1,9 @@
-"""`RowTrainer`: policy-gradient training on any number of rows per optimiser step, with transformers' own loop around it.
+"""`RowTrainer`: policy-gradient training on any number of rows per optimiser step, inside transformers' own loop.
 
 TRL's GRPOTrainer wants a fixed number of rows per step and generates them itself. Memory episodes give as many rows as
 there were decisions, some from logs with the log-probs of the policy that acted, so here a step is whatever its source
-returns: it is cut into micro-batches by a token budget and summed to exactly one gradient. The loss equals TRL's (a test
-holds it to that) where both can say the same.
+returns: it is cut into micro-batches by a token budget and summed to exactly one gradient. Where both can say the same,
+the loss equals TRL's; a test holds it to that.
 
     source = FixedSteps([rows])                     # or an online source, see steps.py
     trainer = RowTrainer(model, source, grpo.OBJECTIVE, training_arguments(folder, lr=1e-3, steps=len(source)))
@@ -143,7 +143,7 @@ class RowTrainer(Trainer):
         if aim.kl:
             difference = batch["reference"] - logps
             kl = difference.exp() - difference - 1
-            per_token = per_token + aim.kl * kl
+            per_token = per_token + aim.kl * (kl * ratio if aim.kl_unbiased else kl)
             self._measure(batch, "kl", kl)
         self._measure(batch, "entropy", entropy)
         self._measure(batch, "clip_ratio/low_mean", (ratio < 1 - aim.clip_low) & (advantage < 0))

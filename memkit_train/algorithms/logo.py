@@ -33,7 +33,14 @@ from memkit_train.objective import Objective
 from memkit_train.rows import Row
 
 OBJECTIVE = Objective(
-    ratio="sequence", average="row", clip_low=0.2, clip_high=0.2, dual_clip=3.0, kl=0.001, entropy=0.001
+    ratio="sequence",
+    average="row",
+    clip_low=0.2,
+    clip_high=0.2,
+    dual_clip=3.0,
+    kl=0.001,
+    kl_unbiased=False,
+    entropy=0.001,
 )
 STD_FLOOR = 0.3
 """A session has few questions, so rewards are coarse and ties are frequent: a higher floor than for whole episodes."""

@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from memkit_train import lora
+from memkit_train.algorithms import ppo
+from memkit_train.errors import DataError, Diverged, StaleLog
+from memkit_train.objective import Objective
+from memkit_train.rows import Row
+from memkit_train.seeding import reproducible
+from memkit_train.steps import FixedSteps, micro_batches, shuffled_steps
+from memkit_train.trainer import RowTrainer, training_arguments
+from tests.train import tiny
+
+WIDE = Objective(clip_low=0.9, clip_high=5.0, dual_clip=None)
+
+
+def row_trainer(
+    folder: Path, objective: Objective, *, rows: Sequence[Row] = tiny.THREE, model: Any = None, **more: Any
+) -> RowTrainer:
+    budget, head = more.pop("token_budget", 8192), more.pop("value_head", False)
+    arguments = training_arguments(folder, lr=1e-2, steps=more.pop("steps", 1), **more)
+    source = FixedSteps([rows])
+    return RowTrainer(model or tiny.model(), source, objective, arguments, token_budget=budget, value_head=head)
+
+
+def step_of(trainer: RowTrainer, rows: Sequence[Row] = tiny.THREE) -> tuple[float, torch.Tensor]:
+    trainer.model.zero_grad()
+    loss = trainer.training_step(trainer.model, {"rows": rows}).item()
+    return loss, tiny.gradients(trainer.model)
+
+
+def twenty_lines(model: Any, parent: Any, rows: Sequence[Row], aim: Objective) -> torch.Tensor:
+    """The objective, row by row and without batches."""
+    total, tokens, weights = (
+        torch.zeros(()),
+        sum(r.weight * len(r.completion_ids) for r in rows),
+        sum(r.weight for r in rows),
+    )
+    for row in rows:
+        ids = torch.tensor([row.prompt_ids + row.completion_ids])
+        at = torch.arange(len(row.prompt_ids) - 1, ids.size(1) - 1)
+        every = torch.log_softmax(model(ids).logits[0, at], -1)
+        logps, entropy = every[range(len(at)), ids[0, at + 1]], -(every.exp() * every).sum(-1)
+        log_ratio = logps - (logps.detach() if row.behaviour_logprobs is None else torch.tensor(row.behaviour_logprobs))
+        ratio = (log_ratio.mean() if aim.ratio == "sequence" else log_ratio).exp()
+        advantage = torch.tensor(row.advantage)
+        clipped = ratio.clamp(1 - aim.clip_low, 1 + aim.clip_high)
+        per_token = -torch.min(ratio.clamp(max=aim.dual_clip or math.inf) * advantage, clipped * advantage)
+        if aim.surrogate == "truncated":
+            per_token = -ratio.clamp(max=1 + aim.clip_high).detach() * advantage * logps
+        with torch.no_grad():
+            reference = torch.log_softmax(parent(ids).logits[0, at], -1)[range(len(at)), ids[0, at + 1]]
+        kl = (reference - logps).exp() - (reference - logps) - 1
+        per_token = per_token + aim.kl * (ratio * kl if aim.kl_unbiased else kl)
+        per_token = per_token.expand(len(at))
+        total = total + row.weight * (
+            per_token.sum() / tokens if aim.average == "token" else per_token.mean() / weights
+        )
+        total = total - aim.entropy * row.weight * entropy.sum() / tokens
+    return total
+
+
+OBJECTIVES = [
+    Objective(),
+    WIDE,
+    Objective(ratio="sequence", average="row", kl=0.05, kl_unbiased=False, entropy=0.01),
+    Objective(surrogate="truncated", clip_high=1.0, kl=0.1),
+    Objective(clip_low=0.1, clip_high=0.4, dual_clip=2.0, average="row"),
+]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+@pytest.mark.parametrize("budget", [8192, 12], ids=["one batch", "three batches"])
+def test_loss_and_gradient_equal_a_reference_without_batches(objective: Objective, budget: int, tmp_path: Path) -> None:
+    rows = (tiny.THREE[0], replace(tiny.THREE[1], weight=0.5), replace(tiny.THREE[2], behaviour_logprobs=None),
+            Row((3, 4), (5, 6), (-4.0, -9.0), (0.5, -0.5)))  # fmt: skip
+    parent = tiny.model(tiny.adapter(1)).requires_grad_(False)
+    trainer = row_trainer(tmp_path, objective, model=tiny.model(tiny.adapter(1)), token_budget=budget)
+    with torch.no_grad():  # the policy has moved away from its parent
+        for parameter in lora.trainable(trainer.model).values():
+            parameter.mul_(1.2)
+    loss, gradient = step_of(trainer, rows)
+    trainer.model.zero_grad()
+    expected = twenty_lines(trainer.model, parent, rows, objective)
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), abs=1e-6)
+    assert torch.allclose(gradient, tiny.gradients(trainer.model), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("objective", "theirs"),
+    [
+        (Objective(clip_high=0.28, dual_clip=None), {"loss_type": "dapo", "epsilon_high": 0.28}),
+        (Objective(dual_clip=3.0, kl=0.05, average="row"), {"loss_type": "grpo", "delta": 3.0, "beta": 0.05}),
+        (Objective(dual_clip=None, kl=0.05, kl_unbiased=False),
+         {"loss_type": "dapo", "beta": 0.05, "use_bias_correction_kl": False}),
+        (Objective(dual_clip=None, ratio="sequence", average="row"),
+         {"loss_type": "grpo", "importance_sampling_level": "sequence"}),
+        (Objective(surrogate="truncated", clip_high=1.0), {"loss_type": "cispo", "epsilon_high": 2.0}),
+        (Objective(dual_clip=None, entropy=0.02), {"loss_type": "dapo", "entropy_coef": 0.02}),
+    ],
+    ids=["dapo", "grpo+delta+kl", "dapo+k3", "gspo", "cispo", "entropy"],
+)  # fmt: skip
+def test_loss_and_gradient_equal_trl(objective: Objective, theirs: dict[str, Any], tmp_path: Path) -> None:
+    from datasets import Dataset
+    from transformers import AutoTokenizer
+    from trl import GRPOConfig, GRPOTrainer
+
+    config = GRPOConfig(
+        output_dir=str(tmp_path), per_device_train_batch_size=3, num_generations=3, use_cpu=True, bf16=False,
+        gradient_checkpointing=False, max_completion_length=8, report_to="none", **theirs,
+    )  # fmt: skip
+    tokenizer = AutoTokenizer.from_pretrained(tiny.base())
+    grpo = GRPOTrainer(
+        tiny.model(tiny.adapter(1)), reward_funcs=lambda completions, **_: [0.0] * len(completions), args=config,
+        train_dataset=Dataset.from_list([{"prompt": "a"}] * 3), processing_class=tokenizer,
+    )  # fmt: skip
+    grpo.current_gradient_accumulation_steps = 1
+    ours = row_trainer(tmp_path, objective, model=tiny.model(tiny.adapter(1)))
+    with torch.no_grad():
+        for left, right in zip(lora.trainable(grpo.model).values(), lora.trainable(ours.model).values(), strict=True):
+            left.mul_(1.2)
+            right.mul_(1.2)
+    batch = ours._collate(tiny.THREE)
+    width = batch["mask"].size(1)
+    inputs = {
+        "prompt_ids": batch["ids"][:, :-width], "prompt_mask": batch["attention"][:, :-width],
+        "completion_ids": batch["ids"][:, -width:], "completion_mask": batch["mask"].long(),
+        "advantages": batch["advantage"][:, 0], "old_per_token_logps": batch["behaviour"],
+        "num_items_in_batch": batch["mask"].sum(),
+    }  # fmt: skip
+    with torch.no_grad(), ours._as_parent(ours.model):
+        inputs["ref_per_token_logps"] = ours._score(ours.model, batch)[0]
+    grpo.model.train()
+    expected = grpo._compute_loss(grpo.model, inputs)
+    expected.backward()
+    loss, gradient = step_of(ours)
+    theirs_gradient = tiny.gradients(grpo.model)
+    assert loss == pytest.approx(expected.item(), abs=1e-6)
+    assert theirs_gradient.abs().max() > 1e-3
+    assert torch.allclose(gradient, theirs_gradient, atol=1e-6)
+
+
+def test_parent_is_the_reference_and_comes_back_unharmed(tmp_path: Path) -> None:
+    trainer = row_trainer(tmp_path, Objective(kl=1.0), model=tiny.model(tiny.adapter(1)))
+    step_of(trainer)
+    total, count = trainer._sums["kl"]
+    assert total / count == pytest.approx(0.0, abs=1e-6)  # untrained: the policy is its parent
+    before = {name: tensor.clone() for name, tensor in lora.trainable(trainer.model).items()}
+    with torch.no_grad():
+        for parameter in lora.trainable(trainer.model).values():
+            parameter.mul_(1.3)
+    moved = {name: tensor.clone() for name, tensor in lora.trainable(trainer.model).items()}
+    with trainer._as_parent(trainer.model):
+        assert all(torch.equal(tensor, before[name]) for name, tensor in lora.trainable(trainer.model).items())
+    assert all(torch.equal(tensor, moved[name]) for name, tensor in lora.trainable(trainer.model).items())
+
+
+def test_ratio_is_one_without_logged_logprobs(tmp_path: Path) -> None:
+    """Then the step is plain weighted likelihood: loss -advantage, gradient that of -advantage * log p."""
+    rows = [replace(row, behaviour_logprobs=None, advantage=1.0) for row in tiny.THREE]
+    loss, gradient = step_of(row_trainer(tmp_path, Objective(), model=tiny.model(tiny.adapter(1))), rows)
+    assert loss == pytest.approx(-1.0)
+    assert gradient.abs().max() > 1e-3
+
+
+def test_weights_are_relative_and_zero_leaves_a_row_out(tmp_path: Path) -> None:
+    trainer = row_trainer(tmp_path, WIDE, model=tiny.model(tiny.adapter(1)))
+    alone, gradient = step_of(trainer, tiny.THREE[:1])
+    weighted, same = step_of(
+        trainer, [replace(tiny.THREE[0], weight=5.0), *(replace(r, weight=0.0) for r in tiny.THREE[1:])]
+    )
+    assert weighted == pytest.approx(alone, abs=1e-6)
+    assert torch.allclose(gradient, same, atol=1e-6)
+
+
+def test_micro_batches_hold_every_row_once_within_the_budget() -> None:
+    rows = [Row((1,) * (1 + n % 37), (2,) * (1 + n % 11), None, float(n)) for n in range(100)]
+    parts = micro_batches(rows, 200)
+    assert sorted(row.advantage for part in parts for row in part) == sorted(row.advantage for row in rows)
+    for part in parts:
+        wide = max(len(row.prompt_ids) for row in part) + max(len(row.completion_ids) for row in part)
+        assert len(part) == 1 or wide * len(part) <= 200
+    padded = sum(len(p) * (max(len(r.prompt_ids) for r in p) + max(len(r.completion_ids) for r in p)) for p in parts)
+    assert padded < 1.5 * sum(row.tokens for row in rows)
+    assert micro_batches([Row((1,) * 500, (2,), None, 1.0)], 200)
+
+
+def test_training_raises_what_was_better_and_logs_by_role(tmp_path: Path) -> None:
+    good, bad = Row((5, 6, 7), (8, 9), None, 1.0), Row((5, 6, 7), (10, 11), None, -1.0, role="extractor")
+    trainer = RowTrainer(
+        tiny.model(), FixedSteps([[good, bad]] * 8), Objective(), training_arguments(tmp_path, lr=1e-2, steps=8)
+    )
+    batch = trainer._collate([good, bad])
+    with torch.no_grad():
+        before = trainer._score(trainer.model, batch)[0].sum(-1)
+    trainer.train()
+    with torch.no_grad():
+        after = trainer._score(trainer.model, batch)[0].sum(-1)
+    assert after[0] > before[0]
+    assert after[1] < before[1]
+    logged = trainer.state.log_history[0]
+    assert {"loss", "grad_norm", "entropy", "clip_ratio/low_mean", "clip_ratio/high_mean", "completions/mean_length",
+            "num_tokens", "manager/entropy", "extractor/entropy"} <= set(logged)  # fmt: skip
+    assert trainer.state.log_history[-2]["num_tokens"] == 8 * (good.tokens + bad.tokens)
+
+
+def test_value_head_learns_the_return_of_each_state(tmp_path: Path) -> None:
+    rows = [
+        Row((5, 6, 7), (8,), None, 0.0, ret=1.0),
+        Row((30, 31), (8,), None, 0.0, ret=-1.0),
+        Row((3,), (4,), None, 0.0),
+    ]
+    trainer = RowTrainer(
+        tiny.model(), FixedSteps([rows] * 40), ppo.OBJECTIVE,
+        training_arguments(tmp_path, lr=2e-2, steps=40, lr_scheduler_type="constant"), value_head=True,
+    )  # fmt: skip
+    assert trainer.predict_values([(5, 6, 7)]) == [0.0]
+    trainer.train()
+    first, second = trainer.predict_values([(5, 6, 7), (30, 31)])
+    assert first == pytest.approx(1.0, abs=0.15)
+    assert second == pytest.approx(-1.0, abs=0.15)
+    lora.save(trainer.model, tmp_path / "adapter")  # the critic is no part of the adapter
+    tiny.model(tmp_path / "adapter")
+
+
+@pytest.mark.parametrize("value_head", [False, True])
+def test_a_resumed_run_ends_in_the_same_bytes(value_head: bool, tmp_path: Path) -> None:
+    rows = [replace(row, ret=0.5) for row in tiny.THREE]
+
+    def run(folder: Path, *, resume: bool | str = False, stop: int = 0) -> str:
+        source = shuffled_steps(rows * 2, batch=2, epochs=2, seed=3)
+        with reproducible(3):
+            trainer = RowTrainer(
+                tiny.model(seed=3), source, Objective(kl=0.1),
+                training_arguments(folder, lr=1e-2, steps=len(source), save_strategy="steps", save_steps=2),
+                value_head=value_head,
+            )  # fmt: skip
+            if stop:
+                source.rows = _failing(source.rows, stop)  # type: ignore[method-assign]
+                with pytest.raises(RuntimeError, match="power cut"):
+                    trainer.train()
+                return ""
+            trainer.train(resume_from_checkpoint=resume)
+            return lora.save(trainer.model, folder / "adapter")
+
+    whole = run(tmp_path / "whole")
+    run(tmp_path / "cut", stop=5)
+    assert run(tmp_path / "cut", resume=True) == whole
+    source = shuffled_steps(rows, batch=2, epochs=4, seed=3)
+    changed = RowTrainer(
+        tiny.model(), source, Objective(), training_arguments(tmp_path / "cut", lr=1e-2, steps=6), value_head=value_head
+    )
+    with pytest.raises(DataError, match="other rows"):
+        changed.train(resume_from_checkpoint=str(tmp_path / "cut" / "checkpoint-4"))
+
+
+def _failing(rows: Any, at: int) -> Any:
+    def fetch(step: int) -> Any:
+        if step == at:
+            raise RuntimeError("power cut")
+        return rows(step)
+
+    return fetch
+
+
+def test_effective_sample_size_scales_the_rate_and_stale_steps_change_nothing(tmp_path: Path) -> None:
+    aim = Objective(ess_floor=0.5)
+    trainer = row_trainer(tmp_path, aim, rows=tiny.THREE, steps=10)
+    trainer.create_optimizer_and_scheduler(10)
+    uniform = [replace(row, behaviour_logprobs=None) for row in tiny.THREE]
+    _, gradient = step_of(trainer, uniform)
+    assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(1e-2)
+    assert gradient.numel()
+    stale = [replace(row, behaviour_logprobs=tuple(p - 10 * n for p in row.behaviour_logprobs or ()))
+             for n, row in enumerate(tiny.THREE)]  # fmt: skip
+    trainer.model.zero_grad()
+    trainer.training_step(trainer.model, {"rows": stale})
+    assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(1e-2 / 3, rel=0.05)
+    assert all(p.grad is None for p in trainer.model.parameters())
+    for_ever = RowTrainer(tiny.model(), FixedSteps([stale] * 6), aim, training_arguments(tmp_path, lr=1e-2, steps=6))
+    with pytest.raises(StaleLog, match="effective samples"):
+        for_ever.train()
+
+
+def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
+    trainer = row_trainer(tmp_path, Objective())
+    with torch.no_grad():
+        next(iter(lora.trainable(trainer.model).values())).fill_(math.nan)
+    with pytest.raises(Diverged):
+        step_of(trainer)
+
+
+def test_an_empty_step_changes_nothing(tmp_path: Path) -> None:
+    trainer = RowTrainer(
+        tiny.model(), FixedSteps([[], tiny.THREE, []]), Objective(), training_arguments(tmp_path, lr=1e-2, steps=3)
+    )
+    trainer.train()
+    assert trainer.state.global_step == 3
