@@ -28,7 +28,7 @@ PULLS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 MIN_EXAMPLES = 20
 FOLDS = 5
 CUTOFF = 10
-CLEAR = 2.0
+CLEAR = 2.5
 """Standard errors by which a fit must beat the prior on left-out citations."""
 
 

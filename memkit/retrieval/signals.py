@@ -12,6 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from memkit.errors import EmbedderError
 from memkit.retrieval.index import BankIndex, Floats, Ints, exact_cosines
 from memkit.retrieval.query import Asked, Query, read_query
 from memkit.retrieval.times import expand
@@ -134,6 +135,11 @@ def _idf(rows: int, found: int) -> float:
 def _meaning(index: BankIndex, query: Query) -> Floats:
     if query.vector is None or not len(index) or not index.vectors.shape[1]:
         return np.zeros(len(index))
+    if query.vector.size != index.vectors.shape[1]:
+        raise EmbedderError(
+            f"a question of {query.vector.size} numbers cannot be compared with memories of {index.vectors.shape[1]}",
+            why="they were embedded by different models", fix="embed both with the store's embedder",
+        )  # fmt: skip
     cosines = exact_cosines(index.vectors, query.vector)
     low, high = float(cosines.min()), float(cosines.max())
     return (cosines - low) / max(high - low, LEAST_SPREAD)

@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
-from memkit_train.ranker import RankExample
 
 from memkit.embedders.hash import HashEmbedder
 from memkit.models import MemoryRecord
 from memkit.retrieval import BankIndex, Query, embed_text, features, rank
+from memkit_train.ranker import RankExample
 
-_TOPICS = (
-    "dog sister car garden brother job kitchen bike piano neighbour holiday cousin doctor flat dentist roof cat teacher"
-).split()
+_TOPICS_TEXT = """
+dog sister car garden brother job kitchen bike piano neighbour holiday cousin doctor flat dentist roof cat
+teacher
+"""
+_TOPICS = _TOPICS_TEXT.split()
 _ASPECTS = (
     "name",
     "colour",
@@ -33,7 +35,7 @@ _ASPECTS = (
     "nickname",
 )
 _VALUES = (
-    "Biscuit green twelve Lisbon Tuesday Marta crimson forty Oslo Nina amber seven Porto Rufus violet ninety".split()
+    ["Biscuit", "green", "twelve", "Lisbon", "Tuesday", "Marta", "crimson", "forty", "Oslo", "Nina", "amber", "seven", "Porto", "Rufus", "violet", "ninety"]
 )
 _CHAT = (
     "I had a long day with the {t}", "the {t} again, you know how it is", "thinking about the {t} and its {a} lately",

@@ -137,6 +137,8 @@ def test_empty_and_tiny_banks_and_questions() -> None:
     with pytest.raises(EmbedderError):
         BankIndex.build([episode(1, "A dog.")], np.zeros((2, 4), np.float32))
     with pytest.raises(EmbedderError):
+        rank(one, Query("dog", np.ones(3, np.float32)))
+    with pytest.raises(EmbedderError):
         one.updated([(episode(2, "x"), np.ones(3, np.float32))], [])
 
 
