@@ -40,7 +40,9 @@ class Row:
         advantages = self.advantage if isinstance(self.advantage, tuple) else (self.advantage,)
         if isinstance(self.advantage, tuple):
             _check_length("advantage", self.advantage, self.completion_ids)
-        _check_finite("advantage", (*advantages, self.weight, self.ret or 0.0))
+        _check_finite(
+            "a number of the row", (*advantages, *(self.behaviour_logprobs or ()), self.weight, self.ret or 0.0)
+        )
 
     @property
     def tokens(self) -> int:
