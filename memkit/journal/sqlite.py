@@ -35,7 +35,20 @@ from memkit.journal.schema import FORMAT, TABLES
 
 APPLICATION_ID = 0x6D656D6B  # "memk"
 _IDLE_READERS = 4
+_GROUP = 32
+"""Write transactions that may share one commit, and so one fsync."""
 _T = TypeVar("_T")
+
+
+class _Group:
+    """Write transactions of several threads that are committed as one. `done` is set once they are, or failed."""
+
+    __slots__ = ("connection", "done", "durable", "error", "size")
+
+    def __init__(self, connection: sqlite3.Connection, durable: bool) -> None:
+        self.connection, self.durable, self.size = connection, durable, 1
+        self.done = threading.Event()
+        self.error: BaseException | None = None
 
 
 class SqliteEngine:
@@ -46,6 +59,8 @@ class SqliteEngine:
         self._in_use = 0
         self._forking = False
         self._writing = threading.Lock()
+        self._queued = 0
+        self._group: _Group | None = None
         self._writer: sqlite3.Connection | None = None
         self._durable = True
         self._readers: list[sqlite3.Connection] = []
@@ -59,18 +74,100 @@ class SqliteEngine:
             raise StoreReadOnly(
                 f"{self._path.parent} is open for reading only", fix="open it without read_only=True to write"
             )
-        if not self._writing.acquire(timeout=self._patience):
-            raise self._busy()
+        with self._using():
+            self._take_turn()
+            try:
+                group = self._join(durable)
+                try:
+                    with self._member(group) as tx:
+                        yield tx
+                finally:
+                    # Where others wait, the next goes on in this transaction, and its last member commits for all.
+                    if not self._queued or group.size >= _GROUP:
+                        self._commit(group)
+            finally:
+                self._writing.release()
+            self._await_commit(group)
+
+    def _take_turn(self) -> None:
+        with self._gate:
+            self._queued += 1
         try:
-            with self._using():
-                connection = self._writer
-                if connection is None:
-                    connection = self._writer = self._translated(self._connect)
-                    self._durable = True
-                with self._transaction(connection, "BEGIN IMMEDIATE", durable) as tx:
-                    yield tx
+            if not self._writing.acquire(timeout=self._patience):
+                raise self._busy()
         finally:
-            self._writing.release()
+            with self._gate:
+                self._queued -= 1
+
+    def _join(self, durable: bool) -> _Group:
+        """With `_writing` held: the open group, or a new one. What must be durable joins only a durable group."""
+        group = self._group
+        if group is not None and (durable <= group.durable):
+            group.size += 1
+            return group
+        if group is not None:
+            self._commit(group)
+        connection = self._writer
+        if connection is None:
+            connection = self._writer = self._translated(self._connect)
+            self._durable = True
+        try:
+            if durable is not self._durable:
+                connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+                self._durable = durable
+            self._patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+        except sqlite3.Error as error:
+            raise self._as_ours(error) from error
+        self._group = _Group(connection, durable)
+        return self._group
+
+    @contextmanager
+    def _member(self, group: _Group) -> Generator[Tx]:
+        """One writer's part of the shared transaction: undone alone when it fails."""
+        connection = group.connection
+        try:
+            connection.execute("SAVEPOINT member")
+            yield _SqliteTx(connection, self._patiently)
+            connection.execute("RELEASE member")
+        except BaseException as error:
+            if connection.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK TO member")
+                    connection.execute("RELEASE member")
+            else:  # SQLite gave the whole transaction up, e.g. on a full disk
+                self._close_group(group, error)
+            if isinstance(error, sqlite3.Error | UnicodeEncodeError):
+                raise self._as_ours(error) from error
+            raise
+
+    def _commit(self, group: _Group) -> None:
+        """With `_writing` held. A failure is everybody's: whoever waits for the group is told."""
+        if group.done.is_set():
+            return
+        try:
+            group.connection.execute("COMMIT")
+            self._close_group(group, None)
+        except sqlite3.Error as error:
+            if group.connection.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    group.connection.execute("ROLLBACK")
+            self._close_group(group, error)
+
+    def _close_group(self, group: _Group, error: BaseException | None) -> None:
+        group.error = error
+        if self._group is group:
+            self._group = None
+        group.done.set()
+
+    def _await_commit(self, group: _Group) -> None:
+        while not group.done.wait(0.1):
+            if self._writing.acquire(blocking=False):  # the one who was to go on gave up waiting
+                try:
+                    self._commit(group)
+                finally:
+                    self._writing.release()
+        if group.error is not None:
+            raise self._as_ours(group.error) if isinstance(group.error, sqlite3.Error) else group.error
 
     @contextmanager
     def read(self) -> Generator[Tx]:
@@ -80,7 +177,7 @@ class SqliteEngine:
             except IndexError:
                 connection = self._translated(self._connect)
             try:
-                with self._transaction(connection, "BEGIN", True) as tx:
+                with self._snapshot(connection) as tx:
                     yield tx
             finally:
                 if len(self._readers) < _IDLE_READERS:
@@ -89,14 +186,10 @@ class SqliteEngine:
                     connection.close()
 
     @contextmanager
-    def _transaction(self, connection: sqlite3.Connection, begin: str, durable: bool) -> Generator[Tx]:
-        tx = _SqliteTx(connection, self._patiently)
+    def _snapshot(self, connection: sqlite3.Connection) -> Generator[Tx]:
         try:
-            if connection is self._writer and durable is not self._durable:
-                connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-                self._durable = durable
-            self._patiently(lambda: connection.execute(begin))
-            yield tx
+            self._patiently(lambda: connection.execute("BEGIN"))
+            yield _SqliteTx(connection, self._patiently)
             connection.execute("COMMIT")
         except BaseException as error:
             if connection.in_transaction:
@@ -190,7 +283,7 @@ class SqliteEngine:
 
     def after_fork_in_child(self) -> None:
         self._gate, self._writing = threading.Condition(), threading.Lock()
-        self._in_use, self._forking = 0, False
+        self._in_use, self._forking, self._queued, self._group = 0, False, 0, None
         self._writer, self._readers = None, []
 
     # -- files -----------------------------------------------------------------------------------------------------
@@ -239,18 +332,19 @@ class SqliteEngine:
         self._alone(["PRAGMA wal_checkpoint(TRUNCATE)"])
 
     def _alone(self, statements: Sequence[str]) -> None:
-        if not self._writing.acquire(timeout=self._patience):
-            raise self._busy()
-        try:
-            with self._using():
+        with self._using():
+            self._take_turn()
+            try:
+                if self._group is not None:
+                    self._commit(self._group)
                 connection = self._translated(self._connect)
                 try:
                     for statement in statements:
                         self._translated(lambda sql=statement: self._patiently(lambda: _complete(connection, sql)))
                 finally:
                     connection.close()
-        finally:
-            self._writing.release()
+            finally:
+                self._writing.release()
 
     def integrity(self) -> list[str]:
         with self.read() as tx:

@@ -105,6 +105,7 @@ class Decided:
 
     drafts: list[OpDraft]
     calls: list[ModelCall]
+    now: datetime
     facts: list[Fact] = field(default_factory=list[Fact])
     error: MemkitError | None = None
 
@@ -118,8 +119,8 @@ def decide(task: Task, settings: Settings, embedder: Embedder) -> Steps:
             drafts, facts = yield from _split(task, settings, embedder, calls)
         check_caps(drafts, len(task.live), settings.guard)
     except (ModelError, OpRejected, Conflict, NotFound) as error:
-        return Decided([], calls, error=error)
-    return Decided(drafts, calls, facts)
+        return Decided([], calls, task.now, error=error)
+    return Decided(drafts, calls, task.now, facts)
 
 
 def _split(

@@ -47,6 +47,7 @@ def decision_record(
         "propensity": call.routing.propensity,
         "attempts": [
             {"prompt_hash": digest(prompt_text(a.prompt)), "reply": a.reply.text if a.reply else None,
+             "finish": a.reply.finish if a.reply else "error", "calls": a.reply.usage.calls if a.reply else 0,
              "error": described(a.error)}
             for a in call.attempts
         ],

@@ -122,7 +122,7 @@ class TurnWriter:
         intake = claim.intake
         records = [
             decision_record(
-                call, bank=intake.bank, intake_id=intake.intake_id, created_at=self._clock.now(),
+                call, bank=intake.bank, intake_id=intake.intake_id, created_at=decided.now,
                 source_turns=[turn.turn_id for turn in intake.turns],
             )
             for call in decided.calls
@@ -148,7 +148,7 @@ class TurnWriter:
         records = [
             decision_record(
                 call, bank=intake.bank, intake_id=intake.intake_id, source_turns=source_turns,
-                created_at=self._clock.now(),
+                created_at=decided.now,
             )
             for call in decided.calls
         ]  # fmt: skip
