@@ -14,7 +14,17 @@ from memkit.roles.grammar import Grammar, alt, repeat, seq, text
 from memkit.roles.layout import day, quote, speaker_label
 from memkit.roles.loose_json import read_json
 from memkit.roles.prompting import check_instructions, check_style, prompt_version, schema_digest, system_text
-from memkit.roles.reading import MAX_TEXT, Notes, bad_reply, check_size, clean_text, integer, plain_key, text_of
+from memkit.roles.reading import (
+    MAX_TEXT,
+    Notes,
+    bad_reply,
+    check_size,
+    clean_text,
+    integer,
+    plain_key,
+    refuse_stump,
+    text_of,
+)  # fmt: skip
 
 VERSION = 1
 PER_SPEAKER = 30
@@ -101,8 +111,8 @@ class Answerer:
 
     def parse(self, reply: str, prompt: Prompt, *, cut: bool = False) -> Parsed[AnswerDraft]:
         notes = Notes()
-        check_size(reply, cut and prompt.style == "json")  # a cut answer in plain words still begins with its use
-        numbers, said = _read(reply.strip(), notes)
+        check_size(reply)
+        numbers, said = _read(reply.strip(), notes, cut)
         answer = text_of(said, notes, "the answer")
         shown = {one.handle: one.record.id for one in prompt.view.shown}
         used: list[int] = []
@@ -144,7 +154,7 @@ def _answer_grammar(memories: int) -> Grammar:
     return seq("USE ", used, "\nANSWER ", text(ANSWER_CHARS))
 
 
-def _read(reply: str, notes: Notes) -> tuple[list[Any], Any]:
+def _read(reply: str, notes: Notes, cut: bool) -> tuple[list[Any], Any]:
     """(selected numbers, answer), still unchecked."""
     if "{" in reply:
         reading = read_json(reply)
@@ -153,6 +163,8 @@ def _read(reply: str, notes: Notes) -> tuple[list[Any], Any]:
             raise bad_reply("too_deep", "brackets are nested too deeply", "reply with one flat JSON object")
         if reading.truncated and (found or reply.lstrip("`json \n")[:1] == "{"):
             raise bad_reply("truncated", "the reply stops in the middle", "reply again, with a shorter answer")
+        if reading.broken and found:
+            raise bad_reply("broken", "a part of the reply is not valid JSON", "reply again with valid JSON")
         if reading.twice and found:
             raise bad_reply("key_twice", "one object gives the same key two values", "use each key once")
         if found:
@@ -162,6 +174,7 @@ def _read(reply: str, notes: Notes) -> tuple[list[Any], Any]:
             if len(found) > 1:
                 notes.note("repeated_object")
             return found[0]
+    refuse_stump(cut)
     return _from_lines(reply, notes)
 
 
@@ -173,6 +186,11 @@ def _from_mapping(value: Any, notes: Notes, wrappers: int = 0) -> tuple[list[Any
         return None
     mapping = {plain_key(key): inner for key, inner in cast("dict[str, Any]", value).items()}
     answer = next((key for key in _ANSWER_KEYS if key in mapping), None)
+    if answer is not None and isinstance(mapping[answer], dict) and len(mapping) == 1:
+        inside = _from_mapping(mapping[answer], notes, wrappers + 1)
+        notes.note("wrapped")
+        if inside is not None:
+            return inside
     used = next((key for key in _USE_KEYS if key in mapping), None)
     if answer is None and used is not None:
         strings = [key for key, inner in mapping.items() if isinstance(inner, str) and key != used]

@@ -24,6 +24,8 @@ _AFTER_STRING = re.compile(
 _NEXT_ITEM_ON_NEW_LINE = re.compile(r"[ \t\r]*\n\s*[\"'{\[]")
 _STOPS = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]")}
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_RESIDUE = re.compile(r"[\"']\s*:\s*[\"'\d]|[\"']\s*,\s*[\"']\w+[\"']\s*:")
+"""Outside of every value that was read: the torn remains of another one."""
 _HEX = re.compile(r"[0-9a-fA-F]{4}")
 _LITERALS: dict[str, Any] = {"true": True, "false": False, "null": None}
 _FOREIGN_LITERALS: dict[str, Any] = {"True": True, "False": False, "None": None, "undefined": None}
@@ -38,6 +40,8 @@ class Reading:
     repairs: list[str] = field(default_factory=list[str])
     truncated: bool = False
     too_deep: bool = False
+    broken: bool = False
+    """Something that began as JSON could not be read to its end: what else was found may be only a part."""
     twice: str = ""
     """A key that one object gives two different values; empty when there is none."""
 
@@ -102,6 +106,8 @@ class _Reader:
         self.text = text
         self.at = 0
         self.depth = 0
+        self.committed = False
+        """Whether what is being read can be nothing but JSON; until then it may be prose with a bracket in it."""
         self.reading = Reading()
 
     def read(self) -> Reading:
@@ -109,10 +115,11 @@ class _Reader:
         work_left = 8 * len(self.text) + 1_000
         while (opener := _OPENER.search(self.text, position)) and work_left > 0:
             before = (list(reading.repairs), reading.twice)
-            self.at, self.depth = opener.start(), 0
+            self.at, self.depth, self.committed = opener.start(), 0, False
             try:
                 value = self._value()
             except _NotJson:
+                reading.broken |= self.committed
                 work_left -= max(self.at - opener.start(), 1) + 1
                 reading.repairs, reading.twice = before
                 outside.append(self.text[position : opener.end()])
@@ -134,6 +141,7 @@ class _Reader:
 
     def _note_surroundings(self, outside: list[str]) -> None:
         around = "".join(outside)
+        self.reading.broken |= _RESIDUE.search(around) is not None
         if "```" in around or "~~~" in around:
             self.reading.note("fence")
         if around.replace("```", "").replace("json", "").strip("~ \t\r\n\ufeff"):
@@ -162,6 +170,7 @@ class _Reader:
             if self.depth >= MAX_DEPTH:
                 raise _TooDeep
             self.depth += 1
+            self.committed |= self.depth > 1
             self.at += 1
             value = self._mapping() if char == "{" else self._array()
             self.depth -= 1
@@ -211,10 +220,7 @@ class _Reader:
             if self._after_item("]"):
                 return items
             if self._blank() == "":
-                if isinstance(items[-1], dict | list | str):  # each item is whole, only the bracket is missing
-                    self.reading.note("unclosed")
-                    return items
-                raise _Truncated
+                raise _Truncated  # more items may have been meant to follow
 
     def _mapping(self) -> dict[str, Any]:
         items: list[tuple[str, Any]] = []
@@ -231,11 +237,12 @@ class _Reader:
             if self._blank() != ":":
                 raise _Truncated if self.at >= len(self.text) else _NotJson
             self.at += 1
+            self.committed |= char in "\"'"
             items.append((key, self._value(in_object=True)))
             if self._after_item("}"):
                 break
             if self._blank() == "":
-                if isinstance(items[-1][1], dict | list) and items[-1][1]:  # a wrapper around whole items
+                if isinstance(items[-1][1], list):  # the list inside is whole
                     self.reading.note("unclosed")
                     break
                 raise _Truncated

@@ -133,7 +133,7 @@ def op_shape(fields: Mapping[Action, tuple[str, ...]]) -> Shape:
         list_keys=("operations", "ops", "memory", "memories", "actions", "events", "updates", "results", "result"),
         item_keys=frozenset({"op", "event", "action", "operation"}),
         read_line=lambda line: read_op_line(line, fields),
-        nothing=frozenset(),
+        nothing=frozenset({"NOOP", "NO-OP", "NO OP", "NONE", "NO OPERATION", "NO OPERATIONS"}),
     )
 
 

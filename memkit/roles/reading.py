@@ -27,6 +27,7 @@ TEXT_KEYS = ("text", "fact", "content", "memory", "new_memory", "statement", "va
 OP_KEYS = ("op", "event", "action", "operation", "type", "decision")
 HANDLE_KEYS = ("id", "handle", "memory_id", "target", "memory_number", "number", "index")
 TURN_KEYS = ("turn", "turn_id", "turn_number", "source", "source_turn", "dia_id", "line")
+_VALUE_KEYS = frozenset((*HANDLE_KEYS, *TURN_KEYS, "text", "fact"))
 _ASIDE_KEYS = ("old_memory", "old_text", "reason", "explanation", "thought", "speaker", "confidence", "date")
 
 _MAX_WRAPPERS = 4
@@ -65,26 +66,32 @@ class Shape:
     """Whether a bare string may stand for an item."""
 
 
-def check_size(reply: str, cut: bool) -> None:
+def check_size(reply: str) -> None:
     if not reply.strip():
         raise bad_reply("empty", "the reply is empty", "reply in the required format; say NONE or NOOP for nothing")
     if len(reply) > MAX_REPLY:
         raise bad_reply("too_large", f"the reply has {len(reply)} characters", "reply with a few short items")
-    if cut and not reply.rstrip(" \t").endswith(("\n", "}", "]")):
+
+
+def refuse_stump(cut: bool) -> None:
+    """Lines have no closing bracket: only the backbone knows that generation ended at its length limit."""
+    if cut:
         raise bad_reply("truncated", "the reply was cut off at its length limit", "reply with fewer, shorter items")
 
 
 def read_items(reply: str, grammar: Grammar | None, shape: Shape, notes: Notes, cut: bool = False) -> list[Any]:
     """The items of a reply, as mappings (or strings, where the shape allows them)."""
-    check_size(reply, cut)
+    check_size(reply)
     plain = reply.strip()
     if grammar is not None and grammar.matches(plain):
+        refuse_stump(cut)
         return _from_lines(plain, shape, notes) or []
     if "{" in plain or "[" in plain:
         items = _from_json(plain, shape, notes)
         if items is not None:
             return items
     items = _from_lines(plain, shape, notes)
+    refuse_stump(cut)
     if items is None:
         raise bad_reply("no_items", "the reply holds nothing in the required format", "reply in that format only")
     return items
@@ -97,6 +104,7 @@ def _from_json(text: str, shape: Shape, notes: Notes, wrappers: int = 0) -> list
     for value in reading.values:
         items = _collect(value, shape, trial, wrappers)
         if items is None:
+            reading.broken |= _resembles_item(value)
             trial.note("prose")
         elif items in found:
             trial.note("repeated_object")
@@ -106,6 +114,8 @@ def _from_json(text: str, shape: Shape, notes: Notes, wrappers: int = 0) -> list
         raise bad_reply("too_deep", "brackets are nested too deeply", "reply with one flat JSON object")
     if reading.truncated and (found or _looks_like_json(text)):
         raise bad_reply("truncated", "the reply stops in the middle of an item", "reply again, with shorter items")
+    if reading.broken and found:
+        raise bad_reply("broken", "a part of the reply is not valid JSON", "reply again with valid JSON")
     if reading.twice and found:
         raise bad_reply("key_twice", "one object gives the same key two values", "use each key once per object")
     if not found:
@@ -114,6 +124,11 @@ def _from_json(text: str, shape: Shape, notes: Notes, wrappers: int = 0) -> list
         trial.note("several_objects")
     notes.note(*reading.repairs, *trial.repairs)
     return [item for items in found for item in items]
+
+
+def _resembles_item(value: Any) -> bool:
+    """An object that is none of the role's items, but has their keys: one that was torn."""
+    return isinstance(value, dict) and any(plain_key(key) in _VALUE_KEYS for key in cast("dict[str, Any]", value))
 
 
 def _looks_like_json(text: str) -> bool:
@@ -188,38 +203,47 @@ def _collect_from_wrapper(mapping: Mapping[str, Any], shape: Shape, notes: Notes
 
 
 def is_item(mapping: Mapping[str, Any], shape: Shape) -> bool:
-    return any(plain_key(key) in shape.item_keys for key in mapping)
+    """A mapping under such a name is something around an item, not a part of one."""
+    return any(plain_key(key) in shape.item_keys and not isinstance(value, dict) for key, value in mapping.items())
 
 
 def _from_lines(text: str, shape: Shape, notes: Notes) -> list[Any] | None:
-    """One item per line. Lines before the first item and after a blank line behind the last are prose; an unreadable
-    line between or right behind items is an error, because it may be the rest of one."""
+    """One item per line. A lead-in (`Here they are:`) and words behind a blank line are prose; any other unreadable
+    line is an error, because it may be an item or the rest of one."""
     trial = Notes()
     items: list[Any] = []
-    nothing = blank = ended = False
-    for line in text.splitlines():
-        stripped = line.strip()
-        if not stripped:
-            blank = True
+    nothing = apart = False
+    lines = [line.strip() for line in text.splitlines()]
+    read = [shape.read_line(line) for line in lines]
+    some = any(item is not None for item in read)
+    for line, item, following in zip(lines, read, [*lines[1:], ""], strict=True):
+        if not line:
+            apart = True
             continue
-        if stripped.startswith(("```", "~~~")):
+        if line.startswith(_FENCES):
             trial.note("fence")
-            ended = bool(items)
+            apart = True
             continue
-        item = shape.read_line(stripped)
-        if stripped.strip("\"'`*. ").upper() in shape.nothing:
+        if line.strip("\"'`*. ").upper() in shape.nothing:
             nothing = True
         elif item is not None:
             items.append(item)
-        elif items and not (blank or ended):
-            raise bad_reply("bad_line", "a line is not in the required format", "put each item on one line of its own")
-        else:
+        elif not _LIKE_AN_ITEM.match(line) and (
+            apart or (not items and (line.endswith((":", "!")) or not following or following.startswith(_FENCES)))
+        ):
             trial.note("prose")
-        blank = False
+            continue  # what stands apart may have several lines
+        elif some:
+            raise bad_reply("bad_line", "a line is not in the required format", "put each item on one line of its own")
+        apart = False
     if not items and not nothing:
         return None
     notes.note(*trial.repairs)
     return items
+
+
+_FENCES = ("```", "~~~")
+_LIKE_AN_ITEM = re.compile(r"\W*(?:[A-Z]{3,}\b|\d)")
 
 
 # ---- values of one item ----------------------------------------------------------------------------------------
