@@ -107,8 +107,13 @@ def decide(fact: str, known: Sequence[Known]) -> Decision:
                 continue
             if decision.text is not None and len(decision.text) > _LONGEST:
                 continue
-            return decision
+            twin = next((other for other in known if _same_text(other.text, decision.text)), None)
+            return decision if twin is None or twin is one else Decision("noop", twin.handle)
     return Decision("add")
+
+
+def _same_text(text: str, other: str | None) -> bool:
+    return other is not None and normalise(text) == normalise(other)
 
 
 def _said_already(fact: str, one: Known) -> Decision | None:

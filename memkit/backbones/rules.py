@@ -49,7 +49,15 @@ def _extract(prompt: Prompt) -> str:
     return "\n".join(lines[: min(most, 20)]) or "NONE"
 
 
+def _is_reask(prompt: Prompt) -> bool:
+    """Rules would only repeat themselves: what was refused (an update into another memory's text, say) is given up
+    for ADD, which no bank refuses."""
+    return len(prompt.messages) > 2
+
+
 def _manage(prompt: Prompt) -> str:
+    if _is_reask(prompt):
+        return "ADD"
     known = [Known(one.handle, one.record.text, one.whole) for one in prompt.view.shown]
     decision = decide(prompt.view.facts[0].text, known)
     return " ".join(str(part) for part in (decision.action.upper(), decision.handle, decision.text) if part is not None)
@@ -74,7 +82,8 @@ class _Standing:
 def _fuse(prompt: Prompt) -> str:
     """Fact by fact as the manager would, each against what the earlier ones have already changed, with at most one
     operation for each memory."""
-    standing = [_Standing(one.handle, one.record.text, whole=one.whole) for one in prompt.view.shown]
+    shown = () if _is_reask(prompt) else prompt.view.shown
+    standing = [_Standing(one.handle, one.record.text, whole=one.whole) for one in shown]
     for number, turn in enumerate(prompt.view.turns, 1):
         for fact in facts_of(turn):
             _change(standing, decide(fact, _live(standing)), fact, number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 from memkit.backbones.base import Backbone, GenRequest
 from memkit.backbones.rules import RuleBackbone
-from memkit.models import Bank, Turn
+from memkit.errors import OpRejected
+from memkit.models import Bank, MemoryRecord, Turn
 from memkit.ops import BankState, Context, apply
-from memkit.roles import Answerer, Extractor, Fused, Manager, Shown
+from memkit.roles import Answerer, Extractor, Fact, Fused, Manager, Shown, reask_messages
 
 DAY = datetime(2023, 5, 8, 12, 0, tzinfo=UTC)
 RULES = RuleBackbone()
@@ -201,6 +203,21 @@ def test_any_text_gives_a_valid_reply_to_every_role(said, name):
         (answerer := Answerer(), answerer.render(said[0], shown)),
     ):
         assert not role.parse(reply(prompt), prompt).repairs
+
+
+def test_an_update_never_becomes_a_copy_of_another_memory():
+    bank = remember("I like jazz and rock.", "My brother likes rock.", "I like rock")
+    shown = [*_shown(bank), Shown(9, MemoryRecord("m9", "Ana likes rock."))]
+    assert reply(Manager().render(Fact("Ana no longer likes jazz."), shown)) == "NOOP 9"
+
+
+def test_a_re_ask_is_answered_with_what_no_bank_refuses():
+    shown = _shown(remember("I live in Oslo."))
+    fact = Fact("Ana lives in Bergen.")
+    prompt = Manager().render(fact, shown)
+    assert reply(prompt).startswith("UPDATE 1")
+    again = replace(prompt, messages=prompt.messages + reask_messages("UPDATE 1", OpRejected("not allowed")))
+    assert reply(again) == "ADD"
 
 
 def test_it_is_a_backbone_deterministic_and_fast():

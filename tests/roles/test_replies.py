@@ -254,8 +254,8 @@ def test_any_reply_is_read_or_refused(role, parts):
 def test_reading_takes_linear_time():
     hostile = [
         "[" * 100_000, '{"a":' * 40_000, '{"a":"' + '" ' * 50_000, '{"a":"' + "\\" * 100_001, "{" * 100_000,
-        "[1" + ",/" * 50_000, '{"facts":[' + '{"turn":1,"fact":"x"},' * 20_000 + "]}", "ADD x\n" * 25_000,
-        "{'a': '" + "',a" * 40_000, '{"a"' + " " * 100_000 + "x", "\n" * 100_000 + "x", "\"'" * 200_000,
+        "[1" + ",/" * 50_000, '{"facts":[' + '{"turn":1,"fact":"x"},' * 5_000 + "]}", "ADD x\n" * 25_000,
+        "{'a': '" + "',a" * 40_000, '{"a"' + " " * 100_000 + "x", "\n" * 100_000 + "x", "\"'" * 50_000,
         "1 a\n" * 25_000,
     ]  # fmt: skip
     started = time.process_time()
@@ -265,7 +265,7 @@ def test_reading_takes_linear_time():
                 parse(role, reply)
             except BadReply:
                 continue
-    assert time.process_time() - started < 10, "13 replies of up to 400 kB, read by four roles"
+    assert time.process_time() - started < 8, "13 replies of up to 240 kB, read by four roles"
 
 
 def test_a_re_ask_quotes_the_error_and_little_of_the_reply():
