@@ -167,18 +167,18 @@ class Swapper:
                 reason="no_host",
             )
         self.registry.in_use.hold(digest)
-        touched = False
+        loaded = False
         try:
             verified = self._timed("verify", work, lambda: inspect(self.registry.path(digest), expected=digest))
             served = _with_host(self._serving, host.capabilities())
             work.unchecked |= dict.fromkeys(check_serving(verified.manifest, served))
             self._timed("limits", work, lambda: self._check_limits(host, verified))
-            touched = True
             self._timed("load", work, lambda: host.load(verified.artifact))
+            loaded = True
             work.probes[digest] = self._timed("probe", work, lambda: self._probe(host, verified))
         except BaseException:
             self.registry.in_use.release(digest)
-            if touched:
+            if loaded:
                 with suppress(MemkitError):
                     self._unload(host, digest)
             raise
