@@ -105,7 +105,7 @@ def _check_content(tx: Tx) -> Iterator[Problem]:
         except StoreDamaged:
             yield Problem("checksum", key.hex(), "the blob cannot be read")
     for table, name in (("decisions", "decision_id"), ("traces", "trace_id")):
-        for key, payload in tx.all(f"SELECT {name}, payload FROM {table}"):
+        for key, payload in tx.all(f"SELECT {name}, payload FROM {table} WHERE length(payload) > 0"):
             try:
                 unpack(payload, name)
             except (StoreDamaged, ValueError):

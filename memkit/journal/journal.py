@@ -212,6 +212,11 @@ class Journal(JournalReader):
             for decision in decisions:
                 trail.write_decision(tx, decision)
 
+    def drop_payloads(self, numbers: Sequence[int]) -> None:
+        """Of decisions that were sealed, synced and read back elsewhere."""
+        with self._engine.write() as tx:
+            trail.drop_payloads(tx, numbers)
+
     def set_outcome(self, decision_id: str, outcome: JSON) -> None:
         with self._engine.write() as tx:
             trail.write_outcome(tx, decision_id, outcome)

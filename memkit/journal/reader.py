@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from memkit.errors import StoreDamaged
 from memkit.journal import check as checking
 from memkit.journal import erase, intakes, oplog, portable, trail
 from memkit.journal.engine import Engine
@@ -12,10 +14,15 @@ from memkit.models import JSON, Bank, MemoryRecord, Op, Turn
 
 _PAGE = 500
 
+Sealed = Callable[[Sequence[int]], Mapping[int, tuple[JSON, Mapping[str, str]]]]
+"""Numbers of decisions → their payloads and prompts, from where they were sealed."""
+
 
 class JournalReader:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.sealed: Sealed | None = None
+        """Where payloads are read that are no longer here. Set by whoever opens the store as a whole."""
 
     # -- intakes and turns -----------------------------------------------------------------------------------------
 
@@ -138,10 +145,44 @@ class JournalReader:
     ) -> list[DecisionRecord]:  # fmt: skip
         """In the order they were recorded; `after` is the decision id to go on from."""
         with self._engine.read() as tx:
-            return trail.read_decisions(
+            found = trail.read_decisions(
                 tx, bank=bank, user_id=user_id, intake_id=intake_id, decision_id=decision_id, after=after, limit=limit,
                 newest_first=newest_first,
             )  # fmt: skip
+        return self._whole(found)
+
+    def _whole(self, found: Sequence[tuple[int | None, DecisionRecord]]) -> list[DecisionRecord]:
+        """With the payloads that were sealed. One that is gone from there is an error, unless its user was erased
+        since the journal was read."""
+        numbers = [number for number, _ in found if number is not None]
+        cold = self.sealed(numbers) if numbers and self.sealed is not None else {}
+        out: list[DecisionRecord] = []
+        for number, record in found:
+            if number is None:
+                out.append(record)
+            elif number in cold:
+                payload, blobs = cold[number]
+                out.append(replace(record, payload={**payload, **record.payload}, blobs=blobs))
+            elif self._has_decision(record.decision_id):
+                raise StoreDamaged(
+                    f"the sealed record of decision {record.decision_id} is not there",
+                    why="the table `trajectories` was removed or replaced; it holds what the journal no longer does",
+                    fix="restore the folder lance/trajectories.lance from a backup",
+                )
+        return out
+
+    def _has_decision(self, decision_id: str) -> bool:
+        with self._engine.read() as tx:
+            return tx.one("SELECT 1 FROM decisions WHERE decision_id = ?", (decision_id,)) is not None
+
+    def unsealed(self, *, after: int = 0, limit: int = _PAGE) -> list[tuple[int, DecisionRecord]]:
+        """Decisions whose payload is still in the journal, in order, each with its number."""
+        with self._engine.read() as tx:
+            return trail.read_unsealed(tx, after, limit)
+
+    def unsealed_count(self) -> int:
+        with self._engine.read() as tx:
+            return trail.count_unsealed(tx)
 
     def iter_decisions(self, *, user_id: str | None = None, after: str | None = None) -> Iterator[DecisionRecord]:
         while page := self.decisions(user_id=user_id, after=after, limit=_PAGE):
@@ -191,6 +232,11 @@ class JournalReader:
                 (bank.user_id, bank.user_id, bank.agent_id),
             )
         return row is None
+
+    def subject(self, user_id: str) -> str:
+        """The opaque id of a user: salted with a secret of this store, the same in receipts and in adapters' lists."""
+        with self._engine.read() as tx:
+            return erase.subject_of(tx, user_id)
 
     def unfinished_erasures(self) -> list[str]:
         with self._engine.read() as tx:

@@ -67,7 +67,8 @@ def write_outcome(tx: Tx, decision_id: str, outcome: JSON) -> None:
 def read_decisions(
     tx: Tx, *, bank: Bank | None, user_id: str | None, intake_id: str | None, decision_id: str | None,
     after: str | None, limit: int | None, newest_first: bool = False,
-) -> list[DecisionRecord]:  # fmt: skip
+) -> list[tuple[int | None, DecisionRecord]]:  # fmt: skip
+    """Each with its number where its payload was sealed, and is to be read there; else None."""
     where, params = scope("b", bank, user_id)
     for column, value in (("i.intake_id", intake_id), ("d.decision_id", decision_id)):
         if value is not None:
@@ -75,29 +76,60 @@ def read_decisions(
     if after is not None:
         where = f"{where} AND d.n > (SELECT n FROM decisions WHERE decision_id = ?)"
         params.append(after)
-    found: list[DecisionRecord] = []
     order = "DESC" if newest_first else "ASC"
     sql = f"{_DECISION} WHERE {where} ORDER BY d.n {order} LIMIT ?"
-    for row in tx.all(sql, [*params, -1 if limit is None else limit]):
-        number, name, intake, user, agent, role, state_seq, payload, outcome, created_at = row
-        blobs = tx.all(
-            "SELECT s.hash, s.data FROM decision_blobs u JOIN blobs s ON s.hash = u.hash WHERE u.decision = ?",
-            (number,),
+    return [
+        (row[0] if not row[7] else None, _decision_from(tx, row))
+        for row in tx.all(sql, [*params, -1 if limit is None else limit])
+    ]
+
+
+def _decision_from(tx: Tx, row: tuple[Any, ...]) -> DecisionRecord:
+    number, name, intake, user, agent, role, state_seq, payload, outcome, created_at = row
+    blobs = tx.all(
+        "SELECT s.hash, s.data FROM decision_blobs u JOIN blobs s ON s.hash = u.hash WHERE u.decision = ?", (number,)
+    )
+    laid_over = json.loads(outcome) if outcome else {}
+    return DecisionRecord(
+        decision_id=name,
+        intake_id=intake,
+        bank=Bank(user, agent),
+        role=role,
+        state_seq=state_seq,
+        payload={**(unpack(payload, f"decision {name}") if payload else {}), **laid_over},
+        created_at=from_micros(created_at),
+        blobs={key.hex(): unpack_text(data, f"blob {key.hex()}") for key, data in blobs},
+    )
+
+
+def read_unsealed(tx: Tx, after: int, limit: int) -> list[tuple[int, DecisionRecord]]:
+    """Decisions whose payload is still here, each with its number. Sealing goes by number, so they are the newest
+    ones, and the search for the first of them walks back over themselves alone."""
+    floor = tx.one("SELECT n FROM decisions WHERE length(payload) = 0 ORDER BY n DESC LIMIT 1")
+    first = max(after, floor[0] if floor else 0)
+    rows = tx.all(f"{_DECISION} WHERE d.n > ? ORDER BY d.n LIMIT ?", (first, limit))
+    return [(row[0], _decision_from(tx, row)) for row in rows]
+
+
+def count_unsealed(tx: Tx) -> int:
+    row = tx.one(
+        "SELECT count(*) FROM decisions WHERE n > coalesce((SELECT n FROM decisions WHERE length(payload) = 0"
+        " ORDER BY n DESC LIMIT 1), 0)"
+    )
+    return row[0] if row else 0
+
+
+def drop_payloads(tx: Tx, numbers: Sequence[int]) -> None:
+    """An empty payload says: read it where it was sealed. Prompts that no other decision uses go with it."""
+    for number in numbers:
+        keys = tx.all("SELECT hash FROM decision_blobs WHERE decision = ?", (number,))
+        tx.run("DELETE FROM decision_blobs WHERE decision = ?", (number,))
+        tx.many(
+            "DELETE FROM blobs WHERE hash = ? AND NOT EXISTS"
+            " (SELECT 1 FROM decision_blobs u WHERE u.hash = blobs.hash)",
+            keys,
         )
-        laid_over = json.loads(outcome) if outcome else {}
-        found.append(
-            DecisionRecord(
-                decision_id=name,
-                intake_id=intake,
-                bank=Bank(user, agent),
-                role=role,
-                state_seq=state_seq,
-                payload={**unpack(payload, f"decision {name}"), **laid_over},
-                created_at=from_micros(created_at),
-                blobs={key.hex(): unpack_text(data, f"blob {key.hex()}") for key, data in blobs},
-            )
-        )
-    return found
+        tx.run("UPDATE decisions SET payload = ? WHERE n = ?", (b"", number))
 
 
 def read_blob(tx: Tx, key: str) -> str:

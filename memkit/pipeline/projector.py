@@ -11,6 +11,7 @@ from memkit.config import Config
 from memkit.embedders.base import Embedder
 from memkit.errors import MemkitError
 from memkit.models import Op
+from memkit.pipeline.sealer import Sealer
 
 if TYPE_CHECKING:
     from memkit.journal import Journal
@@ -24,9 +25,10 @@ GROUP = 2_000
 
 class Projector:
     def __init__(
-        self, journal: Journal, projection: Callable[[], Projection], embedder: Embedder, config: Config
+        self, journal: Journal, projection: Callable[[], Projection], embedder: Embedder, config: Config, sealer: Sealer
     ) -> None:
         self._journal, self._projection, self._embedder, self._config = journal, projection, embedder, config
+        self._sealer = sealer
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -87,6 +89,7 @@ class Projector:
                 continue
             try:
                 self.project()
+                self._sealer.seal()
                 self._failures = 0
             except MemkitError as error:
                 # The journal holds everything; a later pass catches up, and `flush` reports the error to its caller.

@@ -20,6 +20,7 @@ from memkit.models import Bank
 from memkit.pipeline import upkeep
 from memkit.pipeline.projector import Projector
 from memkit.pipeline.reader import BankReader
+from memkit.pipeline.sealer import Sealer
 from memkit.pipeline.traces import TraceBuffer
 from memkit.seams import Clock, Ids, RandomIds, SystemClock
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from memkit.pipeline.workers import Workers
     from memkit.pipeline.writer import TurnWriter
     from memkit.retrieval import RankerWeights
-    from memkit.store import Projection
+    from memkit.store import Projection, Trajectories
 
 _ROLES = ("extractor", "manager", "answerer", "fused")
 
@@ -76,7 +77,10 @@ class Runtime:
             self.journal.close()
             raise
         self.reader = BankReader(self.journal, lambda: self.projection, self.embedder, self.config)
-        self.projector = Projector(self.journal, lambda: self.projection, self.embedder, self.config)
+        self.sealer = Sealer(
+            self.journal, lambda: self.trajectories, maintain_commits=self.config.maintain_commits
+        )
+        self.projector = Projector(self.journal, lambda: self.projection, self.embedder, self.config, self.sealer)
         self.traces = TraceBuffer(self.journal, self.clock)
         self._explore = explore
         _OPEN.add(self)
@@ -94,6 +98,12 @@ class Runtime:
         return Projection(
             self.path / "lance", dim=self.embedder.dim, identity=self.embedder.identity, lock=self.journal.lance_lock
         )
+
+    @cached_property
+    def trajectories(self) -> Trajectories:
+        from memkit.store import Trajectories
+
+        return Trajectories(self.path / "lance", lock=self.journal.lance_lock)
 
     @property
     def backbone(self) -> Backbone:
@@ -218,6 +228,7 @@ class Runtime:
         self.drain()
         self.traces.flush()
         self.projector.project()
+        self.sealer.seal(force=True)
 
     def drain(self) -> None:
         while self.journal.pending_count():
@@ -238,6 +249,7 @@ class Runtime:
                 self.traces.flush()
                 if "lancedb" in sys.modules or self.projector.waiting >= self.config.project_every:
                     self.projector.project()
+                    self.sealer.seal()
             finally:
                 self._closed = True
                 _OPEN.discard(self)

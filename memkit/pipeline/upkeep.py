@@ -85,6 +85,8 @@ def erase(runtime: Runtime, user_id: str) -> EraseReceipt:
     with journal.applier_lock():
         if (runtime.path / "lance").is_dir():
             counts["rows_in_lancedb"] = runtime.projection.erase(user_id).rows
+            if (runtime.path / "lance" / "trajectories.lance").is_dir():
+                counts["sealed_decisions"] = runtime.trajectories.erase(user_id).rows
         receipt = journal.erase(user_id)
     counts |= receipt.counts
     runtime.reader.forget(user_id)

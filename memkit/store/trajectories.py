@@ -1,13 +1,16 @@
 """`Trajectories`: sealed decisions as a plain LanceDB table, for trainers that scan more than fits into memory.
 
-Append-only. The journal stays the truth; a sealer copies decisions here in large commits and may repeat itself: what
-is already in the table is skipped. The columns that a trainer selects on are lifted out of `payload`, which holds the
-whole versioned record.
+Append-only. A sealer moves decisions here in large commits and may repeat itself: what is already in the table is
+skipped. The columns that a trainer selects on are lifted out of `payload`, the versioned record; token ids and
+log-probs are columns only, because reading them out of JSON would cost more than all the rest (`record_of` puts them
+back).
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -15,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from memkit.errors import StoreDamaged
-from memkit.models import micros, to_json
-from memkit.store.compile import above, at_most, differs, equals, every
+from memkit.models import JSON, micros, to_json
+from memkit.store.compile import above, among, at_most, differs, equals, every
 from memkit.store.lance import Batch, Handle, Schema, modules
 from memkit.store.table import LanceTable, Lock
 from memkit.store.values import EraseReport, MaintenanceReport, Problem, TrajectoryRow
@@ -25,6 +28,10 @@ TABLE = "trajectories"
 _LIFTED = ("mode", "model", "adapter", "alias", "prompt_hash")
 """Texts of the payload that get a column; `propensity` is the number among them."""
 _TEXTS = ("decision_id", "intake_id", "user_id", "agent_id", "role", *_LIFTED, "payload", "blobs", "checksum")
+IDS = ("prompt_ids", "token_ids")
+LOGPROBS = ("logprobs", "sampled_logprobs")
+_ARRAYS = (*IDS, *LOGPROBS)
+_CHECKED = ("seq", "decision_id", "user_id", "agent_id", "state_seq", "payload", "blobs", *_ARRAYS)
 _PAGE = 1024
 
 
@@ -34,6 +41,7 @@ class Trajectories:
     def __init__(self, path: Path, *, lock: Lock) -> None:
         self.path = Path(path)
         self._table = LanceTable(self.path, TABLE, lock=lock, probe=_last_seq, indexes=("seq",), bitmap=False)
+        self._synced: set[str] = set()
 
     def last_seq(self) -> int:
         """Where sealing continues; 0 where the table is empty."""
@@ -73,6 +81,40 @@ class Trajectories:
             return found if columns is None or "seq" in columns else found.select(list(columns))
 
         return self._table.read(work)
+
+    def fetch(self, seqs: Sequence[int]) -> dict[int, tuple[JSON, Mapping[str, str]]]:
+        """Payload and prompts of single decisions; what is not there is left out."""
+
+        def work(handle: Handle | None) -> dict[int, tuple[JSON, Mapping[str, str]]]:
+            if handle is None or not seqs:
+                return {}
+            where = every([among("seq", seqs), above("seq", min(seqs) - 1), at_most("seq", max(seqs))])
+            columns = ["seq", "payload", "blobs", *IDS, *LOGPROBS]
+            rows = handle.search().where(where).select(columns).to_arrow().to_pylist()
+            return {row["seq"]: (record_of(row), json.loads(row["blobs"])) for row in rows}
+
+        return self._table.read(work)
+
+    def sync(self) -> None:
+        """Make what was appended survive a power cut: LanceDB itself does not fsync."""
+        folders = [self.path, self._table.directory]
+        for folder, _, names in os.walk(self._table.directory):
+            for path in (os.path.join(folder, name) for name in names):
+                if path not in self._synced:
+                    _fsync(path)
+                    self._synced.add(path)
+            folders.append(Path(folder))
+        for folder in folders:
+            _fsync(folder)
+
+    def differing(self, rows: Sequence[TrajectoryRow]) -> list[int]:
+        """Which of `rows` the table does not hold exactly as they are, by what is read back from it."""
+        if not rows:
+            return []
+        low, high = min(row.seq for row in rows) - 1, max(row.seq for row in rows)
+        page = self._page(None, low, high, None)
+        held = {row["seq"]: _checksum(row) for row in page.to_pylist()} if page is not None else {}
+        return [row.seq for row in rows if held.get(row.seq) != _flat(row)["checksum"]]
 
     # -- care --------------------------------------------------------------------------------------------------
 
@@ -120,6 +162,16 @@ class Trajectories:
         self._table.drop()
 
 
+def record_of(row: Mapping[str, Any]) -> JSON:
+    """The versioned record of a row that was read: its payload with the arrays that have columns of their own."""
+    return json.loads(row["payload"]) | {name: row[name] for name in _ARRAYS if row[name] is not None}
+
+
+def was_used(payload: Mapping[str, Any]) -> bool:
+    """Whether the reply could be read and was applied."""
+    return payload.get("parse", {}).get("ok", True) and payload.get("apply", {}).get("ok", True)
+
+
 @lru_cache(1)
 def trajectories_schema() -> Schema:
     _, pa = modules()
@@ -128,7 +180,9 @@ def trajectories_schema() -> Schema:
              for name in _TEXTS]  # fmt: skip
     return pa.schema([
         pa.field("seq", pa.int64(), False), *texts, pa.field("state_seq", pa.int64()),
-        pa.field("propensity", pa.float64()), pa.field("trainable", pa.bool_()),
+        pa.field("propensity", pa.float64()), pa.field("trainable", pa.bool_()), pa.field("ok", pa.bool_()),
+        *(pa.field(name, pa.list_(pa.int32())) for name in IDS),
+        *(pa.field(name, pa.list_(pa.float64())) for name in LOGPROBS),
         pa.field("created_at", pa.timestamp("us", "UTC")),
     ], metadata={"memkit.format": "1"})  # fmt: skip
 
@@ -162,7 +216,9 @@ def _flat(row: TrajectoryRow) -> dict[str, Any]:
         "seq": row.seq, "decision_id": row.decision_id, "intake_id": row.intake_id, "user_id": row.bank.user_id,
         "agent_id": row.bank.agent_id, "role": row.role, "state_seq": row.state_seq,
         **{name: None if lifted.get(name) is None else str(lifted[name]) for name in _LIFTED},
-        "propensity": lifted.get("propensity"), "payload": to_json(dict(row.payload)),
+        "propensity": lifted.get("propensity"),
+        "payload": to_json({name: value for name, value in lifted.items() if name not in _ARRAYS}),
+        **{name: lifted.get(name) for name in _ARRAYS}, "ok": was_used(lifted),
         "blobs": to_json(dict(row.blobs)), "trainable": row.trainable, "created_at": micros(row.created_at),
     }  # fmt: skip
     flat["checksum"] = _checksum(flat)
@@ -171,5 +227,16 @@ def _flat(row: TrajectoryRow) -> dict[str, Any]:
 
 def _checksum(row: Mapping[str, Any]) -> str:
     """Over what cannot be derived from anything else."""
-    parts = [row[name] for name in ("seq", "decision_id", "user_id", "agent_id", "state_seq", "payload", "blobs")]
+    parts = [row[name] for name in _CHECKED]
     return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _fsync(path: str | Path) -> None:
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return  # compaction removed it; what replaced it is in the next listing
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

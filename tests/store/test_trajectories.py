@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from memkit.models import Bank
 from memkit.store import Trajectories, TrajectoryRow
+from memkit.store.trajectories import record_of
 from tests.store._rows import START, file_lock
 
 
@@ -39,7 +39,7 @@ def test_scanning_goes_in_order_and_in_bounded_pages(table: Trajectories) -> Non
     assert seqs == [n for n in range(1, 301) if not 100 < n < 250]
     bob = [row for page in table.scan(user_id="bob", after=30, upto=60) for row in page.to_pylist()]
     assert [row["seq"] for row in bob] == list(range(33, 61, 3))
-    assert json.loads(bob[0]["payload"]) == dict(decision(33).payload)
+    assert record_of(bob[0]) == dict(decision(33).payload)
     assert (bob[0]["propensity"], bob[0]["mode"], bob[0]["adapter"]) == (0.9, "split", None)
     assert next(table.scan(columns=["role"])).column_names == ["role"]
 
