@@ -42,8 +42,8 @@ def runtime_rows() -> Iterator[Row]:
         yield Row(name, different, "", "= 0", different == 0)
         watched = users[:100]
         before = [_found(memory, user, "When did Ana paint the lake in May 2023?") for user in watched]
-        for start in range(0, FOREIGN, 500):
-            _add(memory, "stranger", rng, 500, start)
+        for start in range(0, FOREIGN, 200):
+            _add(memory, "stranger", rng, 200, start)
         after = [_found(memory, user, "When did Ana paint the lake in May 2023?") for user in watched]
     changed = sum(one != other for one, other in zip(before, after, strict=True))
     yield Row(

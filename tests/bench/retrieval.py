@@ -43,7 +43,10 @@ FITTED_BARS = {10: 78.0, 30: 88.0, 60: 93.0}
 def run(full: bool = False) -> list[Row]:
     rows: list[Row] = []
     for part in (_locomo, _citations, _isolation, _parity, runtime_rows, _speed, _context):
-        rows.extend(part())
+        try:
+            rows.extend(part())
+        except Exception as error:  # one part that breaks must not hide what the others measured
+            rows.append(missed(part.__name__.strip("_"), "", "runs", f"{type(error).__name__}: {error}"))
     return rows
 
 

@@ -19,7 +19,8 @@ from memkit.embedders.openai import OpenAIEmbedder
 from memkit.errors import EmbedderError, InvalidConfig, MissingExtra
 
 TEXTS = [
-    "I adopted a dog named Buddy.", "[8 May 2023] Ana: I painted a sunrise", "", "   ", "我喜欢猫", "\ud800 \x00", "🐶" * 9,
+    "I adopted a dog named Buddy.", "[8 May 2023] Ana: I painted a sunrise", "", "   ", "我喜欢猫", "\ud800 \x00",
+    "🐶" * 9,
 ]  # fmt: skip
 
 
