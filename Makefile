@@ -11,7 +11,7 @@
 
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
-EXTRAS := dev,local,minilm,train
+EXTRAS := dev,local,minilm,train,plugs
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from memkit.cli import adapters, show
+from memkit.cli import adapters, servers, show
 from memkit.memory import Memory
 from memkit.models import to_json
 
@@ -19,6 +19,8 @@ app = typer.Typer(
     help="Memory that learns from its own use. Start with: memkit demo",
 )
 app.add_typer(adapters.app, name="adapters")
+app.command()(servers.serve)
+app.command()(servers.proxy)
 
 Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store.")]
 User = Annotated[str, typer.Option("--user", "-u", help="Whose memories.")]

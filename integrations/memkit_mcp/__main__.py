@@ -1,0 +1,35 @@
+"""`python -m memkit_mcp --store ./memory --user ana`: the stdio server without the rest of the command line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from memkit import Memory
+from memkit.errors import MemkitError
+from memkit.net.tenants import Tenant
+from memkit_mcp.serving import serve_stdio
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m memkit_mcp", description=__doc__)
+    parser.add_argument("--store", default="./memory")
+    parser.add_argument("--user", required=True)
+    parser.add_argument("--agent")
+    parser.add_argument("--model")
+    parser.add_argument("--embedder")
+    args = parser.parse_args()
+    try:
+        serve_stdio(
+            lambda: Memory(args.store, model=args.model, embedder=args.embedder), Tenant(args.user, args.agent)
+        )
+    except MemkitError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""`memkit serve` and `memkit proxy`: the memory for other programs. Each is a plug, imported when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from memkit.errors import InvalidConfig
+from memkit.memory import Memory
+from memkit.net.tenants import Tenant, Tenants
+
+Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store.")]
+Agent = Annotated[str | None, typer.Option("--agent", help="Narrow to one agent of the user.")]
+Model = Annotated[str | None, typer.Option("--model", "-m", help='"openai:NAME", "hf:PATH"; without it, the rules.')]
+BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Endpoint of an openai: model.")]
+Embedder = Annotated[str | None, typer.Option("--embedder", help='"hash" (default), "minilm", "openai:NAME".')]
+Host = Annotated[str, typer.Option("--host", help="Beyond 127.0.0.1, put TLS in front.")]
+Tokens = Annotated[
+    Path | None, typer.Option("--tokens", envvar="MEMKIT_TOKENS", help='JSON file: {"TOKEN": "USER"}.')
+]
+DEFAULT_STORE = Path("./memory")
+TOKEN_VARIABLE = "MEMKIT_TOKEN"
+"""One token, for one user: with --user, instead of a file."""
+
+
+def serve(
+    store: Store = DEFAULT_STORE,
+    user: Annotated[str | None, typer.Option("--user", "-u", help="Whose memories (stdio).")] = None,
+    agent: Agent = None,
+    http: Annotated[bool, typer.Option("--http", help="Streamable HTTP instead of stdio; needs tokens.")] = False,
+    host: Host = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port")] = 8787,
+    tokens: Tokens = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    embedder: Embedder = None,
+) -> None:
+    """Serve a user's memory over MCP: stdio, or HTTP behind tokens."""
+    plug: Any = importlib.import_module("memkit_mcp")
+
+    def open_memory() -> Memory:
+        return Memory(store, model=model, embedder=embedder, **({"base_url": base_url} if base_url else {}))
+
+    if http:
+        tenants = tenants_of(tokens, user, agent)
+        if tenants is None:
+            raise InvalidConfig(
+                "HTTP needs tokens", why="whoever reaches the port could read and change memories",
+                fix=f"pass --tokens FILE, or --user NAME with {TOKEN_VARIABLE} in the environment",
+            )  # fmt: skip
+        plug.serve_http(open_memory, tenants, host=host, port=port)
+    elif user is None:
+        raise InvalidConfig("whose memory is to be served?", fix="pass --user NAME, or --http with --tokens FILE")
+    else:
+        plug.serve_stdio(open_memory, Tenant(user, agent))
+
+
+def proxy(
+    upstream: Annotated[str, typer.Option("--upstream", help="The API behind it, e.g. http://127.0.0.1:8000/v1")],
+    store: Store = DEFAULT_STORE,
+    user: Annotated[str | None, typer.Option("--user", "-u", help="Who speaks where no header says so.")] = None,
+    host: Host = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port")] = 8788,
+    tokens: Tokens = None,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Size of the block of memories.")] = 800,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    embedder: Embedder = None,
+) -> None:
+    """Give memory to any app that speaks the OpenAI or Anthropic API: point its base URL here."""
+    plug: Any = importlib.import_module("memkit_openai")
+    with Memory(store, model=model, embedder=embedder, **({"base_url": base_url} if base_url else {})) as memory:
+        plug.serve_proxy(
+            memory, upstream, user_id=user, tenants=tenants_of(tokens, None, None), max_tokens=max_tokens, host=host,
+            port=port,
+        )  # fmt: skip
+
+
+def tenants_of(tokens: Path | None, user: str | None, agent: str | None) -> Tenants | None:
+    if tokens is not None:
+        return Tenants.read(tokens)
+    token = os.environ.get(TOKEN_VARIABLE)
+    return Tenants({token: Tenant(user, agent)}) if token and user else None
