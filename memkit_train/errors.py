@@ -7,7 +7,8 @@ MemkitError
     │   ├── NoSignal               labels or rewards are missing or all the same
     │   ├── MissingLogprobs        the method needs the log-probs of the policy that acted, and the log has none
     │   ├── WrongVocabulary        token ids are missing, or belong to another tokenizer
-    │   └── BadRow                 a row contradicts itself (lengths, NaN, an empty completion)
+    │   ├── BadRow                 a row contradicts itself (lengths, NaN, an empty completion)
+    │   └── OtherData              a checkpoint was written with other rows or another configuration
     ├── StaleLog                   too few effective samples: the log was written by too different a policy
     ├── Diverged                   the loss became NaN or infinite
     └── WrongParent                the parent adapter does not fit the base or the LoRA configuration
@@ -36,7 +37,16 @@ class MissingLogprobs(DataError): ...
 class WrongVocabulary(DataError): ...
 
 
+class Leakage(DataError): ...
+
+
+class BadBundle(DataError): ...
+
+
 class BadRow(DataError): ...
+
+
+class OtherData(DataError): ...
 
 
 class StaleLog(TrainError): ...

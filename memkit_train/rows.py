@@ -9,8 +9,9 @@ whenever the model wrote one. Prompt tokens are context only; the loss is on com
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from memkit.roles.base import ChatMessage
@@ -135,6 +136,14 @@ class TextRow:
     age_days: float = 0.0
     user: str = ""
     ref: str = ""
+
+
+def fingerprint(rows: Iterable[object]) -> str:
+    """sha256 over rows in their order: tells whether a checkpoint belongs to this data."""
+    total = hashlib.sha256()
+    for row in rows:
+        total.update(repr(row).encode("utf-8", "surrogatepass"))
+    return total.hexdigest()
 
 
 def _check_ids(prompt_ids: Sequence[int], completion_ids: Sequence[int]) -> None:

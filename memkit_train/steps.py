@@ -10,9 +10,9 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from memkit.models import JSON, digest
-from memkit_train.errors import DataError, NoRows
-from memkit_train.rows import Row
+from memkit.models import JSON
+from memkit_train.errors import NoRows, OtherData
+from memkit_train.rows import Row, fingerprint
 
 
 class StepSource(Protocol):
@@ -43,14 +43,14 @@ class FixedSteps:
         return self._steps[step]
 
     def state(self) -> JSON:
-        return {"rows": digest([[row.prompt_ids, row.completion_ids] for rows in self._steps for row in rows])}
+        return {"rows": fingerprint(row for rows in self._steps for row in rows)}
 
     def restore(self, state: JSON) -> None:
         if state != self.state():
-            raise DataError(
+            raise OtherData(
                 "the checkpoint belongs to other rows",
-                why="the data changed since it was written",
-                fix="start anew in an empty output folder, or restore the data",
+                why="the data or the configuration changed since it was written",
+                fix="start anew in an empty output folder, or with resume=False",
             )
 
 

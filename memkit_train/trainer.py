@@ -6,7 +6,7 @@ returns: it is cut into micro-batches by a token budget and summed to exactly on
 the loss equals TRL's; a test holds it to that.
 
     source = FixedSteps([rows])                     # or an online source, see steps.py
-    trainer = RowTrainer(model, source, grpo.OBJECTIVE, training_arguments(folder, lr=1e-3, steps=len(source)))
+    trainer = RowTrainer(model, source, grpo.OBJECTIVE, training_arguments(folder, steps=10, learning_rate=1e-3))
     trainer.train()
 
 The reference of the KL term is the model as it was given (the parent adapter, or the bare base), kept as a copy of the
@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch.utils.data import DataLoader, Dataset
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from memkit_train.errors import Diverged, StaleLog
 from memkit_train.lora import trainable
@@ -56,6 +56,7 @@ class RowTrainer(Trainer):
         self._sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
         self._tokens_seen = self._steps_skipped = 0
         super().__init__(model=model, args=args, train_dataset=_Steps(source), callbacks=[_Extras(self), *callbacks])
+        self.remove_callback(PrinterCallback)
 
     def record(self, name: str, value: float, count: float = 1.0) -> None:
         """Add to a metric; its mean since the last log is logged. For sources: rewards, group counts, times."""
@@ -130,7 +131,7 @@ class RowTrainer(Trainer):
         behaviour = torch.where(batch["logged"], batch["behaviour"], logps.detach())
         log_ratio = ((logps - behaviour) * mask).clamp(-20.0, 20.0)
         lengths = mask.sum(-1, keepdim=True)
-        ratios.append(log_ratio.detach().sum(-1)[weight[:, 0] > 0])
+        ratios.append(log_ratio.detach().sum(-1)[(weight[:, 0] > 0) & batch["logged"][:, 0]])
         if aim.ratio == "sequence":
             log_ratio = log_ratio.sum(-1, keepdim=True) / lengths
         ratio = log_ratio.exp()
@@ -225,6 +226,8 @@ class RowTrainer(Trainer):
 
     def _mind_staleness(self, log_weights: torch.Tensor) -> None:
         """Scale this step's learning rate by the effective sample size; the scheduler sets it anew after the step."""
+        if not len(log_weights):
+            return
         weights = (log_weights - log_weights.max()).exp()
         share = (weights.sum() ** 2 / (weights**2).sum()).item() / len(weights)
         self.record("sampling/effective_sample_share", share)
@@ -292,10 +295,10 @@ class _Extras(TrainerCallback):
             head.load_state_dict(load_file(folder / VALUE_HEAD))
 
 
-def training_arguments(folder: Path | str, *, lr: float, steps: int, seed: int = 0, **more: Any) -> TrainingArguments:
+def training_arguments(folder: Path | str, *, steps: int, learning_rate: float, **more: Any) -> TrainingArguments:
     """transformers' arguments with the defaults that fit `RowTrainer`; anything in `more` goes through as it is."""
     chosen: dict[str, Any] = {
-        "learning_rate": lr, "max_steps": steps, "seed": seed, "lr_scheduler_type": "linear", "weight_decay": 0.0,
+        "learning_rate": learning_rate, "max_steps": steps, "lr_scheduler_type": "linear", "weight_decay": 0.0,
         "per_device_train_batch_size": 1, "logging_steps": 1, "save_strategy": "no", "save_total_limit": 2,
         "report_to": "none", "disable_tqdm": True, "remove_unused_columns": False, "logging_nan_inf_filter": False,
         "use_cpu": not torch.cuda.is_available(), "dataloader_pin_memory": False,

@@ -6,7 +6,7 @@
 
 "auto" is the median up to four members and the mean above. Departures from the papers:
 - The deviation has a floor. Without it, a group that differs by a thousandth gets the advantages of one that differs by
-  everything, and a small cost term alone can teach a policy to stop writing (measured: a collapse from .71 to .57).
+  everything, and a small cost term alone can teach a policy to stop writing.
 - Groups without spread are dropped and counted, not averaged in as zeros.
 - A member that sits on the median of an odd group (the pivot of MC-GRPO) has advantage 0 and is left out.
 """

@@ -26,7 +26,7 @@ def row_trainer(
     folder: Path, objective: Objective, *, rows: Sequence[Row] = tiny.THREE, model: Any = None, **more: Any
 ) -> RowTrainer:
     budget, head = more.pop("token_budget", 8192), more.pop("value_head", False)
-    arguments = training_arguments(folder, lr=1e-2, steps=more.pop("steps", 1), **more)
+    arguments = training_arguments(folder, learning_rate=1e-2, steps=more.pop("steps", 1), **more)
     source = FixedSteps([rows])
     return RowTrainer(model or tiny.model(), source, objective, arguments, token_budget=budget, value_head=head)
 
@@ -197,7 +197,10 @@ def test_micro_batches_hold_every_row_once_within_the_budget() -> None:
 def test_training_raises_what_was_better_and_logs_by_role(tmp_path: Path) -> None:
     good, bad = Row((5, 6, 7), (8, 9), None, 1.0), Row((5, 6, 7), (10, 11), None, -1.0, role="extractor")
     trainer = RowTrainer(
-        tiny.model(), FixedSteps([[good, bad]] * 8), Objective(), training_arguments(tmp_path, lr=1e-2, steps=8)
+        tiny.model(),
+        FixedSteps([[good, bad]] * 8),
+        Objective(),
+        training_arguments(tmp_path, learning_rate=1e-2, steps=8),
     )
     batch = trainer._collate([good, bad])
     with torch.no_grad():
@@ -221,7 +224,7 @@ def test_value_head_learns_the_return_of_each_state(tmp_path: Path) -> None:
     ]
     trainer = RowTrainer(
         tiny.model(), FixedSteps([rows] * 40), ppo.OBJECTIVE,
-        training_arguments(tmp_path, lr=2e-2, steps=40, lr_scheduler_type="constant"), value_head=True,
+        training_arguments(tmp_path, learning_rate=2e-2, steps=40, lr_scheduler_type="constant"), value_head=True,
     )  # fmt: skip
     assert trainer.predict_values([(5, 6, 7)]) == [0.0]
     trainer.train()
@@ -241,7 +244,7 @@ def test_a_resumed_run_ends_in_the_same_bytes(value_head: bool, tmp_path: Path) 
         with reproducible(3):
             trainer = RowTrainer(
                 tiny.model(seed=3), source, Objective(kl=0.1),
-                training_arguments(folder, lr=1e-2, steps=len(source), save_strategy="steps", save_steps=2),
+                training_arguments(folder, learning_rate=1e-2, steps=len(source), save_strategy="steps", save_steps=2),
                 value_head=value_head,
             )  # fmt: skip
             if stop:
@@ -257,7 +260,11 @@ def test_a_resumed_run_ends_in_the_same_bytes(value_head: bool, tmp_path: Path) 
     assert run(tmp_path / "cut", resume=True) == whole
     source = shuffled_steps(rows, batch=2, epochs=4, seed=3)
     changed = RowTrainer(
-        tiny.model(), source, Objective(), training_arguments(tmp_path / "cut", lr=1e-2, steps=6), value_head=value_head
+        tiny.model(),
+        source,
+        Objective(),
+        training_arguments(tmp_path / "cut", learning_rate=1e-2, steps=6),
+        value_head=value_head,
     )
     with pytest.raises(DataError, match="other rows"):
         changed.train(resume_from_checkpoint=str(tmp_path / "cut" / "checkpoint-4"))
@@ -286,7 +293,9 @@ def test_effective_sample_size_scales_the_rate_and_stale_steps_change_nothing(tm
     trainer.training_step(trainer.model, {"rows": stale})
     assert trainer.optimizer.param_groups[0]["lr"] == pytest.approx(1e-2 / 3, rel=0.05)
     assert all(p.grad is None for p in trainer.model.parameters())
-    for_ever = RowTrainer(tiny.model(), FixedSteps([stale] * 6), aim, training_arguments(tmp_path, lr=1e-2, steps=6))
+    for_ever = RowTrainer(
+        tiny.model(), FixedSteps([stale] * 6), aim, training_arguments(tmp_path, learning_rate=1e-2, steps=6)
+    )
     with pytest.raises(StaleLog, match="effective samples"):
         for_ever.train()
 
@@ -301,7 +310,10 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
 
 def test_an_empty_step_changes_nothing(tmp_path: Path) -> None:
     trainer = RowTrainer(
-        tiny.model(), FixedSteps([[], tiny.THREE, []]), Objective(), training_arguments(tmp_path, lr=1e-2, steps=3)
+        tiny.model(),
+        FixedSteps([[], tiny.THREE, []]),
+        Objective(),
+        training_arguments(tmp_path, learning_rate=1e-2, steps=3),
     )
     trainer.train()
     assert trainer.state.global_step == 3

@@ -1,0 +1,74 @@
+"""DPO with an SFT term: of two decisions in one state, the better one. Pairs come from replayed probes.
+
+    result = dpo.train(pairs, "path/to/base", None, DpoConfig(output="run"))
+
+Runs on TRL's DPOTrainer with loss_type ["sigmoid", "sft"]; the reference is the parent adapter (or the bare base). The
+SFT term matters: plain DPO lowers the chosen reply too, as long as the rejected one falls faster, and at a high
+learning rate that ends the reply format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from datasets import Dataset
+from transformers import TrainerCallback
+from trl import DPOConfig as TrlConfig
+from trl import DPOTrainer
+
+from memkit_train.errors import NoRows
+from memkit_train.methods.exact_ids import asked, id_tokenizer, replied
+from memkit_train.methods.run import AdapterResult, RunConfig, fit, in_order, setup, stock_arguments
+from memkit_train.rows import PreferencePair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DpoConfig(RunConfig):
+    lr: float = 2e-4
+    batch: int = 32
+    beta: float = 0.1
+    sft_weight: float = 1.0
+    """0: plain DPO."""
+
+
+def train(
+    dataset: Iterable[PreferencePair],
+    base: Path | str,
+    parent: Path | str | None,
+    config: DpoConfig,
+    *,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> AdapterResult:
+    with setup(base, parent, config) as made:
+        given = list(dataset)
+        pairs = [
+            pair for pair in given
+            if len(pair.prompt_ids) + max(len(pair.chosen_ids), len(pair.rejected_ids)) <= made.max_tokens
+        ]  # fmt: skip
+        if not pairs:
+            raise NoRows(
+                "dpo has no pairs to learn from",
+                why=f"{len(given)} were given, none fits in {made.max_tokens} tokens" if given else "none were given",
+                fix="pairs come from probes with differing scores; collect `expected` answers, or use sft or kto",
+            )
+        ordered = in_order(pairs, [pair.weight for pair in pairs], epochs=config.epochs, seed=config.seed)
+        losses = {"sigmoid": 1.0, **({"sft": config.sft_weight} if config.sft_weight else {})}
+        trainer = DPOTrainer(
+            model=made.model,
+            args=TrlConfig(
+                **stock_arguments(config, ordered), beta=config.beta,
+                loss_type=list(losses), loss_weights=list(losses.values()),
+            ),
+            train_dataset=Dataset.from_list([
+                {"prompt": asked(pair.prompt_ids), "chosen": replied(pair.chosen_ids),
+                 "rejected": replied(pair.rejected_ids)}
+                for pair in ordered
+            ]),
+            processing_class=id_tokenizer(
+                made.vocab_size, pad_id=made.tokenizer.pad_token_id or 0, end_id=made.tokenizer.eos_token_id
+            ),
+        )  # fmt: skip
+        counts = {"given": len(given), "too_long": len(given) - len(pairs), "trained": len(ordered)}
+        return fit(trainer, made, config, ordered, counts, callbacks)

@@ -1,0 +1,74 @@
+"""KTO: learn from single decisions that were good or bad, without pairs. The natural form of thumbs.
+
+    result = kto.train(labelled_rows, "path/to/base", None, KtoConfig(output="run"))
+
+Runs on TRL's KTOTrainer; the reference is the parent adapter (or the bare base). The rarer label is weighted up to the
+paper's balance. The learning rate is the danger: a few times the default and the model forgets the reply format, so
+the gate's check of format validity is not optional after this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from datasets import Dataset
+from transformers import TrainerCallback
+from trl import KTOConfig as TrlConfig
+from trl import KTOTrainer
+
+from memkit_train.errors import NoRows, NoSignal
+from memkit_train.methods.exact_ids import asked, id_tokenizer, replied
+from memkit_train.methods.run import AdapterResult, RunConfig, fit, in_order, setup, stock_arguments
+from memkit_train.rows import LabelledRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KtoConfig(RunConfig):
+    lr: float = 1e-4
+    batch: int = 32
+    beta: float = 0.1
+    """Pull towards the parent."""
+
+
+def train(
+    dataset: Iterable[LabelledRow],
+    base: Path | str,
+    parent: Path | str | None,
+    config: KtoConfig,
+    *,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> AdapterResult:
+    with setup(base, parent, config) as made:
+        given = list(dataset)
+        rows = [row for row in given if len(row.prompt_ids) + len(row.completion_ids) <= made.max_tokens]
+        good = sum(row.label for row in rows)
+        bad = len(rows) - good
+        if not rows:
+            raise NoRows("kto has no rows to learn from", why=f"{len(given)} were given", fix="look at the labels")
+        if not good or not bad:
+            raise NoSignal(
+                f"all {len(rows)} rows are labelled {'good' if good else 'bad'}",
+                why="KTO learns from the contrast",
+                fix="use sft on good rows alone, or collect negative feedback",
+            )
+        ordered = in_order(rows, [row.weight for row in rows], epochs=config.epochs, seed=config.seed)
+        trainer = KTOTrainer(
+            model=made.model,
+            args=TrlConfig(
+                **stock_arguments(config, ordered), beta=config.beta,
+                desirable_weight=max(1.0, bad / good), undesirable_weight=max(1.0, good / bad),
+            ),
+            train_dataset=Dataset.from_list([
+                {"prompt": asked(row.prompt_ids), "completion": replied(row.completion_ids), "label": row.label}
+                for row in ordered
+            ]),
+            processing_class=id_tokenizer(
+                made.vocab_size, pad_id=made.tokenizer.pad_token_id or 0, end_id=made.tokenizer.eos_token_id
+            ),
+        )  # fmt: skip
+        counts = {
+            "given": len(given), "too_long": len(given) - len(rows), "good": good, "bad": bad, "trained": len(ordered)
+        }  # fmt: skip
+        return fit(trainer, made, config, ordered, counts, callbacks)

@@ -1,0 +1,191 @@
+"""What all methods share: the base under a LoRA, the order of the rows, checkpoints, and the result."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from transformers import PrinterCallback, TrainerCallback
+from transformers.trainer_utils import get_last_checkpoint
+
+from memkit.backbones.hf import checkpoint
+from memkit.backbones.hf.prompting import Prompter
+from memkit_train import lora
+from memkit_train.errors import NoRows, OtherData
+from memkit_train.rows import fingerprint
+from memkit_train.seeding import reproducible
+
+T = TypeVar("T")
+_PLACE = frozenset({"output", "resume", "report_to", "save_steps", "log_steps"})
+"""Settings that do not change what is learned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    output: Path | str
+    """Gets `adapter/` and `checkpoints/`."""
+    lr: float = 1e-3
+    epochs: int = 1
+    batch: int = 64
+    """Rows per optimiser step."""
+    micro_batch: int = 16
+    """Rows per forward pass of the stock trainers."""
+    warmup: float = 0.0
+    """Share of the steps over which the learning rate rises."""
+    schedule: str = "linear"
+    seed: int = 0
+    lora: lora.LoraSpec = field(default_factory=lora.LoraSpec)
+    max_tokens: int | None = None
+    """Rows longer than this are left out and counted. None: what the model can read."""
+    dtype: str = "auto"
+    device: str = "auto"
+    gradient_checkpointing: bool = False
+    save_steps: int = 0
+    """Checkpoint every so many steps; 0: none."""
+    resume: bool = True
+    """Go on from the last checkpoint in `output`, if there is one."""
+    log_steps: int = 1
+    report_to: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterResult:
+    path: Path
+    """Folder with adapter_model.safetensors and adapter_config.json."""
+    metrics: dict[str, float]
+    """The last value of each training metric, and what became of the rows (`rows/*`)."""
+    steps: int
+    seconds: float
+    """Wall time, loading included."""
+    digest: str
+    """sha256 of the weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    model: Any
+    tokenizer: Any
+    prompter: Prompter
+    stop_ids: frozenset[int]
+    vocab_size: int
+    max_tokens: int
+    started: float
+
+    @property
+    def vocabulary(self) -> str:
+        return self.prompter.tokenizer_digest(self.stop_ids)
+
+
+@contextlib.contextmanager
+def setup(base: Path | str, parent: Path | str | None, config: RunConfig) -> Generator[Setup]:
+    """Everything within is reproducible from the seed."""
+    started = time.perf_counter()
+    with reproducible(config.seed):
+        loaded = checkpoint.load(checkpoint.find(base), dtype=config.dtype, device=config.device)
+        model = lora.attach(loaded.model, config.lora, parent=parent, seed=config.seed)
+        if config.gradient_checkpointing:
+            model.enable_input_require_grads()
+        longest = min(config.max_tokens or loaded.context, loaded.context)
+        yield Setup(
+            model, loaded.tokenizer, Prompter(loaded.tokenizer), loaded.stop_ids, loaded.vocab_size, longest, started
+        )
+
+
+def in_order(rows: Sequence[T], weights: Sequence[float], *, epochs: int, seed: int) -> list[T]:
+    """All epochs in a row, each shuffled anew. Stock trainers know no weights, so a row comes as often as it weighs
+    beside the heaviest one: once if equal, else in that share of the epochs (systematic resampling, no extra noise)."""
+    top = max(weights, default=0.0)
+    if top <= 0:
+        raise NoRows("every row has weight 0", fix="look at the weights, or at the half-life of old rows")
+    ordered: list[T] = []
+    for epoch in range(epochs):
+        rng = random.Random(f"{seed}/{epoch}")
+        at = list(range(len(rows)))
+        rng.shuffle(at)
+        ticket, total = rng.random(), 0.0
+        for index in at:
+            before, total = total, total + weights[index] / top
+            ordered += [rows[index]] * (int(total + ticket) - int(before + ticket))
+    return ordered
+
+
+def mixed(rows: Sequence[T], replay: Sequence[T], share: float, seed: int) -> list[T]:
+    """Rows with replayed ones among them, so that these make up `share` of all: the same fixed set in every run keeps
+    what the base could do before."""
+    if not replay or share <= 0:
+        return list(rows)
+    wanted = round(len(rows) * share / (1 - share))
+    copies = list(replay) * (wanted // len(replay))
+    return [*rows, *copies, *random.Random(seed).sample(list(replay), wanted - len(copies))]
+
+
+def arguments(config: RunConfig, steps: int) -> dict[str, Any]:
+    """What every trainer is told."""
+    cuda = torch.cuda.is_available() and config.device != "cpu"
+    return {
+        "learning_rate": config.lr, "lr_scheduler_type": config.schedule, "seed": config.seed, "weight_decay": 0.0,
+        "warmup_steps": round(config.warmup * steps), "gradient_checkpointing": config.gradient_checkpointing,
+        "bf16": cuda and config.dtype in ("auto", "bfloat16"), "use_cpu": not cuda, "dataloader_pin_memory": cuda,
+        "save_strategy": "steps" if config.save_steps else "no", "save_steps": config.save_steps or 500,
+        "save_total_limit": 2, "logging_steps": config.log_steps, "report_to": config.report_to, "disable_tqdm": True,
+    }  # fmt: skip
+
+
+def stock_arguments(config: RunConfig, chosen: Sequence[object]) -> dict[str, Any]:
+    """For TRL's trainers: one pass over rows that are already in order, none cut short."""
+    micro = min(config.micro_batch, config.batch)
+    return {
+        **arguments(config, math.ceil(len(chosen) / config.batch)),
+        "output_dir": str(checkpoints(config)), "num_train_epochs": 1, "train_sampling_strategy": "sequential",
+        "per_device_train_batch_size": micro, "gradient_accumulation_steps": max(1, config.batch // micro),
+        "max_length": None,
+    }  # fmt: skip
+
+
+def checkpoints(config: RunConfig) -> Path:
+    return Path(config.output) / "checkpoints"
+
+
+def fit(
+    trainer: Any,
+    made: Setup,
+    config: RunConfig,
+    rows: Sequence[object],
+    counts: dict[str, float],
+    callbacks: Sequence[TrainerCallback],
+) -> AdapterResult:
+    """Train (or go on), save, report. Nothing is printed: progress is for callbacks."""
+    trainer.remove_callback(PrinterCallback)
+    for callback in callbacks:
+        trainer.add_callback(callback)
+    folder = checkpoints(config)
+    last = get_last_checkpoint(str(folder)) if config.resume and folder.is_dir() else None
+    _mark(folder, config, rows, resuming=last is not None)
+    trainer.train(resume_from_checkpoint=last)
+    adapter = Path(config.output) / "adapter"
+    digest = lora.save(made.model, adapter)
+    metrics: dict[str, float] = {}
+    for logged in trainer.state.log_history:
+        metrics.update({name: float(value) for name, value in logged.items() if isinstance(value, int | float)})
+    metrics.update({f"rows/{name}": float(count) for name, count in counts.items()})
+    return AdapterResult(adapter, metrics, trainer.state.global_step, time.perf_counter() - made.started, digest)
+
+
+def _mark(folder: Path, config: RunConfig, rows: Sequence[object], *, resuming: bool) -> None:
+    settings = [(one.name, getattr(config, one.name)) for one in fields(config) if one.name not in _PLACE]
+    mark, file = fingerprint([settings, *rows]), folder / "data.sha256"
+    if resuming and (not file.is_file() or file.read_text() != mark):
+        raise OtherData(
+            f"the checkpoint in {folder} belongs to another run",
+            why="the rows or the settings changed since it was written",
+            fix="choose an empty output folder, or set resume=False",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(mark)

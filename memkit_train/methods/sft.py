@@ -1,0 +1,77 @@
+"""Rejection SFT: imitate the logged decisions that turned out well. The default rung.
+
+    result = sft.train(good_rows, "path/to/base", None, SftConfig(output="run"))
+
+The caller rejects: `dataset` holds only what should be repeated, weighted by how sure that is. The loss is on
+completion tokens alone, old decisions count less (half after `half_life_days`), and a fixed set of replayed rows
+(duplicates and chit-chat answered with NOOP above all: feedback on answers seldom rewards those) keeps old skills. Runs
+on TRL's SFTTrainer with the logged ids as they are. The default learning rate is for tiny models; large ones need about
+a tenth of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from datasets import Dataset
+from transformers import TrainerCallback
+from trl import SFTConfig as TrlConfig
+from trl import SFTTrainer
+
+from memkit_train.errors import NoRows
+from memkit_train.methods.run import AdapterResult, RunConfig, fit, in_order, mixed, setup, stock_arguments
+from memkit_train.methods.texts import token_rows
+from memkit_train.rows import TextRow, TokenRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SftConfig(RunConfig):
+    lr: float = 1e-3
+    epochs: int = 3
+    half_life_days: float | None = 90.0
+    """None: age does not matter."""
+    replay_share: float = 0.1
+
+
+def train(
+    dataset: Iterable[TokenRow | TextRow],
+    base: Path | str,
+    parent: Path | str | None,
+    config: SftConfig,
+    *,
+    replay: Iterable[TokenRow | TextRow] = (),
+    callbacks: Sequence[TrainerCallback] = (),
+) -> AdapterResult:
+    with setup(base, parent, config) as made:
+        given = token_rows(dataset, made)
+        kept = [row for row in given if len(row.prompt_ids) + len(row.completion_ids) <= made.max_tokens]
+        if not kept:
+            raise NoRows(
+                "sft has no rows to imitate",
+                why=f"{len(given)} were given, none fits in {made.max_tokens} tokens" if given else "none were given",
+                fix="look at the labels with `memkit-train inspect`, or raise max_tokens",
+            )
+        rows = mixed(kept, token_rows(replay, made), config.replay_share, config.seed)
+        weights = [row.weight * decay(row.age_days, config.half_life_days) for row in rows]
+        ordered = in_order(rows, weights, epochs=config.epochs, seed=config.seed)
+        trainer = SFTTrainer(
+            model=made.model,
+            args=TrlConfig(**stock_arguments(config, ordered), completion_only_loss=True),
+            train_dataset=Dataset.from_list([
+                {"input_ids": [*row.prompt_ids, *row.completion_ids],
+                 "completion_mask": [0] * len(row.prompt_ids) + [1] * len(row.completion_ids)}
+                for row in ordered
+            ]),
+            processing_class=made.tokenizer,
+        )  # fmt: skip
+        counts = {
+            "given": len(given), "too_long": len(given) - len(kept), "replayed": len(rows) - len(kept),
+            "trained": len(ordered),
+        }  # fmt: skip
+        return fit(trainer, made, config, ordered, counts, callbacks)
+
+
+def decay(age_days: float, half_life_days: float | None) -> float:
+    return 1.0 if half_life_days is None else 0.5 ** (age_days / half_life_days)
