@@ -238,6 +238,14 @@ class JournalReader:
         with self._engine.read() as tx:
             return erase.subject_of(tx, user_id)
 
+    def untrainable_intakes(self) -> set[str]:
+        """Those with a turn that may not be learned from, whatever its bank allows."""
+        with self._engine.read() as tx:
+            rows = tx.all(
+                "SELECT intake_id FROM intakes WHERE n IN (SELECT intake FROM turns WHERE trainable = 0)"
+            )
+        return {row[0] for row in rows}
+
     def unfinished_erasures(self) -> list[str]:
         with self._engine.read() as tx:
             return erase.begun(tx)

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from memkit.errors import (
     Conflict,
@@ -30,25 +30,13 @@ from memkit.errors import (
     StoreReadOnly,
 )
 from memkit.journal import disk
-from memkit.journal.engine import Row, Tx
+from memkit.journal.engine import Tx
 from memkit.journal.schema import FORMAT, TABLES
+from memkit.journal.sharing import SharedWriter, SqliteTx
 
 APPLICATION_ID = 0x6D656D6B  # "memk"
 _IDLE_READERS = 4
-_GROUP = 32
-"""Write transactions that may share one commit, and so one fsync."""
 _T = TypeVar("_T")
-
-
-class _Group:
-    """Write transactions of several threads that are committed as one. `done` is set once they are, or failed."""
-
-    __slots__ = ("connection", "done", "durable", "error", "size")
-
-    def __init__(self, connection: sqlite3.Connection, durable: bool) -> None:
-        self.connection, self.durable, self.size = connection, durable, 1
-        self.done = threading.Event()
-        self.error: BaseException | None = None
 
 
 class SqliteEngine:
@@ -58,11 +46,7 @@ class SqliteEngine:
         self._gate = threading.Condition()
         self._in_use = 0
         self._forking = False
-        self._writing = threading.Lock()
-        self._queued = 0
-        self._group: _Group | None = None
-        self._writer: sqlite3.Connection | None = None
-        self._durable = True
+        self._writer = self._make_writer()
         self._readers: list[sqlite3.Connection] = []
         _ENGINES.add(self)
 
@@ -74,100 +58,14 @@ class SqliteEngine:
             raise StoreReadOnly(
                 f"{self._path.parent} is open for reading only", fix="open it without read_only=True to write"
             )
-        with self._using():
-            self._take_turn()
-            try:
-                group = self._join(durable)
-                try:
-                    with self._member(group) as tx:
-                        yield tx
-                finally:
-                    # Where others wait, the next goes on in this transaction, and its last member commits for all.
-                    if not self._queued or group.size >= _GROUP:
-                        self._commit(group)
-            finally:
-                self._writing.release()
-            self._await_commit(group)
+        with self._using(), self._writer.transaction(durable=durable) as tx:
+            yield tx
 
-    def _take_turn(self) -> None:
-        with self._gate:
-            self._queued += 1
-        try:
-            if not self._writing.acquire(timeout=self._patience):
-                raise self._busy()
-        finally:
-            with self._gate:
-                self._queued -= 1
-
-    def _join(self, durable: bool) -> _Group:
-        """With `_writing` held: the open group, or a new one. What must be durable joins only a durable group."""
-        group = self._group
-        if group is not None and (durable <= group.durable):
-            group.size += 1
-            return group
-        if group is not None:
-            self._commit(group)
-        connection = self._writer
-        if connection is None:
-            connection = self._writer = self._translated(self._connect)
-            self._durable = True
-        try:
-            if durable is not self._durable:
-                connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-                self._durable = durable
-            self._patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
-        except sqlite3.Error as error:
-            raise self._as_ours(error) from error
-        self._group = _Group(connection, durable)
-        return self._group
-
-    @contextmanager
-    def _member(self, group: _Group) -> Generator[Tx]:
-        """One writer's part of the shared transaction: undone alone when it fails."""
-        connection = group.connection
-        try:
-            connection.execute("SAVEPOINT member")
-            yield _SqliteTx(connection, self._patiently)
-            connection.execute("RELEASE member")
-        except BaseException as error:
-            if connection.in_transaction:
-                with contextlib.suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK TO member")
-                    connection.execute("RELEASE member")
-            else:  # SQLite gave the whole transaction up, e.g. on a full disk
-                self._close_group(group, error)
-            if isinstance(error, sqlite3.Error | UnicodeEncodeError):
-                raise self._as_ours(error) from error
-            raise
-
-    def _commit(self, group: _Group) -> None:
-        """With `_writing` held. A failure is everybody's: whoever waits for the group is told."""
-        if group.done.is_set():
-            return
-        try:
-            group.connection.execute("COMMIT")
-            self._close_group(group, None)
-        except sqlite3.Error as error:
-            if group.connection.in_transaction:
-                with contextlib.suppress(sqlite3.Error):
-                    group.connection.execute("ROLLBACK")
-            self._close_group(group, error)
-
-    def _close_group(self, group: _Group, error: BaseException | None) -> None:
-        group.error = error
-        if self._group is group:
-            self._group = None
-        group.done.set()
-
-    def _await_commit(self, group: _Group) -> None:
-        while not group.done.wait(0.1):
-            if self._writing.acquire(blocking=False):  # the one who was to go on gave up waiting
-                try:
-                    self._commit(group)
-                finally:
-                    self._writing.release()
-        if group.error is not None:
-            raise self._as_ours(group.error) if isinstance(group.error, sqlite3.Error) else group.error
+    def _make_writer(self) -> SharedWriter:
+        return SharedWriter(
+            connect=lambda: self._translated(self._connect), patiently=self._patiently, translate=self._as_ours,
+            busy=self._busy, patience=self._patience,
+        )  # fmt: skip
 
     @contextmanager
     def read(self) -> Generator[Tx]:
@@ -189,7 +87,7 @@ class SqliteEngine:
     def _snapshot(self, connection: sqlite3.Connection) -> Generator[Tx]:
         try:
             self._patiently(lambda: connection.execute("BEGIN"))
-            yield _SqliteTx(connection, self._patiently)
+            yield SqliteTx(connection, self._patiently)
             connection.execute("COMMIT")
         except BaseException as error:
             if connection.in_transaction:
@@ -262,9 +160,9 @@ class SqliteEngine:
         if self._in_use:
             _LEAKED.extend(self._readers)  # never closed: closing after a fork would fold the parent's log
         else:
-            for connection in self._readers + ([self._writer] if self._writer else []):
+            for connection in self._readers + self._writer.give_up():
                 connection.close()
-        self._writer, self._readers = None, []
+        self._readers = []
 
     def close(self) -> None:
         with self._gate:
@@ -282,9 +180,8 @@ class SqliteEngine:
         self._gate.release()
 
     def after_fork_in_child(self) -> None:
-        self._gate, self._writing = threading.Condition(), threading.Lock()
-        self._in_use, self._forking, self._queued, self._group = 0, False, 0, None
-        self._writer, self._readers = None, []
+        self._gate, self._writer, self._readers = threading.Condition(), self._make_writer(), []
+        self._in_use, self._forking = 0, False
 
     # -- files -----------------------------------------------------------------------------------------------------
 
@@ -332,19 +229,13 @@ class SqliteEngine:
         self._alone(["PRAGMA wal_checkpoint(TRUNCATE)"])
 
     def _alone(self, statements: Sequence[str]) -> None:
-        with self._using():
-            self._take_turn()
+        with self._using(), self._writer.paused():
+            connection = self._translated(self._connect)
             try:
-                if self._group is not None:
-                    self._commit(self._group)
-                connection = self._translated(self._connect)
-                try:
-                    for statement in statements:
-                        self._translated(lambda sql=statement: self._patiently(lambda: _complete(connection, sql)))
-                finally:
-                    connection.close()
+                for statement in statements:
+                    self._translated(lambda sql=statement: self._patiently(lambda: _complete(connection, sql)))
             finally:
-                self._writing.release()
+                connection.close()
 
     def integrity(self) -> list[str]:
         with self.read() as tx:
@@ -410,28 +301,6 @@ def _complete(connection: sqlite3.Connection, sql: str) -> None:
         busy = sqlite3.OperationalError("checkpoint is busy")
         busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
         raise busy
-
-
-class _SqliteTx:
-    __slots__ = ("_connection", "_patiently")
-
-    def __init__(self, connection: sqlite3.Connection, patiently: Callable[[Callable[[], Any]], Any]) -> None:
-        self._connection, self._patiently = connection, patiently
-
-    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
-        return self._connection.execute(sql, params).rowcount
-
-    def insert(self, sql: str, params: Sequence[Any] = ()) -> int:
-        return self._connection.execute(sql, params).lastrowid or 0
-
-    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        self._connection.executemany(sql, rows)
-
-    def one(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
-        return self._patiently(lambda: self._connection.execute(sql, params).fetchone())
-
-    def all(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-        return self._patiently(lambda: self._connection.execute(sql, params).fetchall())
 
 
 _ENGINES: weakref.WeakSet[SqliteEngine] = weakref.WeakSet()

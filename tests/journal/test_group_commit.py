@@ -36,7 +36,7 @@ def test_one_bad_batch_among_many_fails_alone(journal: Journal) -> None:
 def test_waiting_writers_share_commits(journal: Journal) -> None:
     commits: list[str] = []
     journal.accept(intake("first"), drafts=adds("first"))
-    writer = journal._engine._writer  # type: ignore[attr-defined]
+    writer = journal._engine._writer.connection  # type: ignore[attr-defined]
     writer.set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None)
     barrier = threading.Barrier(32)
 
@@ -69,7 +69,7 @@ def test_a_transaction_that_sqlite_gives_up_fails_all_its_members(journal: Journ
     def second() -> None:
         try:
             with engine.write() as tx:
-                engine._group.connection.execute("ROLLBACK")
+                engine._writer.group.connection.execute("ROLLBACK")
                 tx.run("SELECT * FROM no_such_table")
         except Exception as error:
             outcomes.append(error)
@@ -78,7 +78,7 @@ def test_a_transaction_that_sqlite_gives_up_fails_all_its_members(journal: Journ
     threads[0].start()
     entered.wait(5)
     threads[1].start()
-    while not engine._queued:
+    while not engine._writer.queued:
         pass
     leave.set()
     for thread in threads:
@@ -93,5 +93,5 @@ def test_a_transaction_that_sqlite_gives_up_fails_all_its_members(journal: Journ
 def test_what_must_be_durable_never_shares_a_commit_that_is_not(journal: Journal, durable: bool) -> None:
     engine = journal._engine  # type: ignore[attr-defined]
     with engine.write(durable=durable):
-        assert engine._writer.execute("PRAGMA synchronous").fetchone()[0] == (2 if durable else 1)
-        assert engine._group.durable is durable
+        assert engine._writer.connection.execute("PRAGMA synchronous").fetchone()[0] == (2 if durable else 1)
+        assert engine._writer.group.durable is durable

@@ -154,9 +154,8 @@ def test_banks_of_agents_are_apart_and_reads_without_agent_cover_all(memory: Mem
 
 def test_filters_kinds_sessions_and_pages(memory: Memory) -> None:
     for number in range(25):
-        memory.add(
-            f"note number {number}", user_id="u", infer=False, metadata={"a": {"b": number}}, session_id=f"s{number % 2}"
-        )
+        session, extra = f"s{number % 2}", {"a": {"b": number}}
+        memory.add(f"note number {number}", user_id="u", infer=False, metadata=extra, session_id=session)
     assert len(memory.search("note", user_id="u", k=50, filters={"metadata.a.b": {"$gte": 20}})) == 5
     assert len(memory.search("note", user_id="u", k=50, session_id="s1")) == 12
     assert memory.search("note", user_id="u", kinds=["fact"]) == []
@@ -313,7 +312,7 @@ def test_limits_are_exact(memory: Memory) -> None:
 
 def test_naive_times_unknown_filters_and_wrong_names(memory: Memory) -> None:
     with pytest.raises(e.InvalidTime):
-        memory.add("hi", user_id="u", at=datetime(2026, 5, 1))  # noqa: DTZ001
+        memory.add("hi", user_id="u", at=datetime(2026, 5, 1))
     with pytest.raises(e.InvalidFilter):
         memory.search("hi", user_id="u", filters={"1=1 OR id": "x"})
     with pytest.raises(e.WrongName, match="use k"):
@@ -343,7 +342,7 @@ def test_foreign_folders_newer_formats_and_closed_stores(tmp_path: Path) -> None
 def test_openai_histories(memory: Memory) -> None:
     history = [
         {"role": "system", "content": "You are helpful."},
-        {"role": "user", "content": [{"type": "text", "text": "I live in Oslo."}, {"type": "image_url", "image_url": {}}]},
+        {"role": "user", "content": [{"type": "text", "text": "I live in Oslo."}, {"type": "image_url"}]},
         {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
         {"role": "tool", "content": "22 degrees", "tool_call_id": "1"},
         {"role": "assistant", "content": "Nice!", "name": "Bot"},
