@@ -33,12 +33,11 @@ def rank(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> li
     columns = signal_columns(index, query, asked)
     score = score_columns(columns, weights, len(index))
     admitted = np.flatnonzero(_mask(index, query))
-    chosen = admitted[_best(score[admitted], query.k)].tolist()
-    table = np.stack([columns[name][chosen] for name in SIGNALS], axis=1).tolist()
-    scores = score[chosen].tolist()
+    chosen = admitted[_best(score[admitted], query.k)]
+    table = np.array([columns[name][chosen] for name in SIGNALS]).T.tolist()
     return [
-        Scored(index.rows[row].record, scores[i], dict(zip(SIGNALS, table[i], strict=True)), asked)
-        for i, row in enumerate(chosen)
+        Scored(index.rows[row].record, value, dict(zip(SIGNALS, signals, strict=True)), asked)
+        for row, value, signals in zip(chosen.tolist(), score[chosen].tolist(), table, strict=True)
     ]
 
 

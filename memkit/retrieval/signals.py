@@ -101,7 +101,7 @@ def _bm25(index: BankIndex, keys: NDArray[np.uint64]) -> tuple[Floats, tuple[Flo
     found = index.postings.find(keys)
     idfs = [_idf(rows, len(owners)) for owners, _ in found]
     total = sum(idfs)
-    saturation = index.saturation
+    saturation, (before_1, before_2), (after_1, after_2) = index.saturation, index.talk.before, index.talk.after
     holds = np.zeros(rows + 1)
     for idf, (owners, counts) in zip(idfs, found, strict=True):
         if not len(owners):
@@ -109,11 +109,10 @@ def _bm25(index: BankIndex, keys: NDArray[np.uint64]) -> tuple[Floats, tuple[Flo
         score[owners] += idf * (counts / (counts + saturation[owners]))
         share = idf / total
         holds[owners] = share
-        talk = index.talk
-        within_1 = np.maximum(holds[:-1], np.maximum(holds[talk.before[0]], holds[talk.after[0]]))
+        within_1 = np.maximum(holds[:-1], np.maximum(holds[before_1], holds[after_1]))
         alone += holds[:-1]
         one += within_1
-        two += np.maximum(within_1, np.maximum(holds[talk.before[1]], holds[talk.after[1]]))
+        two += np.maximum(within_1, np.maximum(holds[before_2], holds[after_2]))
         holds[owners] = 0.0
     best = float(score.max())
     return score / best if best > 0 else score, (alone, one, two)
