@@ -61,7 +61,7 @@ class MemkitError(Exception):
     def __str__(self) -> str:
         parts = [self.what.rstrip(".")]
         if self.why:
-            parts.append(self.why.rstrip("."))
+            parts.append(self.why[0].upper() + self.why[1:].rstrip("."))
         if self.fix:
             parts.append(f"Next: {self.fix.rstrip('.')}")
         return ". ".join(parts) + "."

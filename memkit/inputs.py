@@ -157,7 +157,10 @@ def messages(raw: Any, *, max_bytes: int, max_messages: int) -> list[Said]:
         raise LimitExceeded(
             f"{len(items)} messages in one call; the limit is {max_messages}", fix="add them in several calls"
         )
-    said = [one for index, item in enumerate(items) if (one := _message(item, index, max_bytes)) is not None]
+    names = ["the message"] if len(items) == 1 else [f"message {index}" for index in range(len(items))]
+    said = [
+        one for name, item in zip(names, items, strict=True) if (one := _message(item, name, max_bytes)) is not None
+    ]
     if not said:
         raise InvalidText(
             "no message says anything", why="all of them are tool calls or pictures", fix="pass the text turns too"
@@ -165,8 +168,7 @@ def messages(raw: Any, *, max_bytes: int, max_messages: int) -> list[Said]:
     return said
 
 
-def _message(item: Any, index: int, max_bytes: int) -> Said | None:
-    where = f"message {index}"
+def _message(item: Any, where: str, max_bytes: int) -> Said | None:
     if isinstance(item, str):
         return Said("user", text_of(item, where, max_bytes), "", "user")
     if isinstance(item, Mapping):

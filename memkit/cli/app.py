@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from memkit.cli import adapters, servers, show
+from memkit.errors import NotAStore
 from memkit.memory import Memory
 from memkit.models import to_json
 
@@ -33,7 +34,17 @@ Embedder = Annotated[str | None, typer.Option("--embedder", help='"hash" (defaul
 DEFAULT_STORE = Path("./memory")
 
 
-def opened(store: Path, model: str | None = None, base_url: str | None = None, embedder: str | None = None) -> Memory:
+def opened(
+    store: Path,
+    model: str | None = None,
+    base_url: str | None = None,
+    embedder: str | None = None,
+    *,
+    create: bool = False,
+) -> Memory:
+    """Only what adds to a store may begin one: a mistyped path is an error, not an empty store."""
+    if not create and not (store / "memkit.json").exists():
+        raise NotAStore(f"there is no store at {store}", fix="check --store, or begin one with `memkit add`")
     options: dict[str, Any] = {"base_url": base_url} if base_url else {}
     return Memory(store, model=model, embedder=embedder, **options)
 
@@ -57,7 +68,7 @@ def add(
     said: dict[str, Any] = {"role": "user", "content": sys.stdin.read() if text == "-" else text}
     if speaker:
         said["name"] = speaker
-    with opened(store, model, base_url, embedder) as memory:
+    with opened(store, model, base_url, embedder, create=True) as memory:
         result = memory.add(said, user_id=user, agent_id=agent, session_id=session, at=at, infer=infer)
     if json:
         show.as_json(result)
@@ -246,7 +257,7 @@ def export(
 @app.command(name="import")
 def import_(path: Path, store: Store = DEFAULT_STORE, json: Json = False) -> None:
     """Read a file that `memkit export` wrote."""
-    with opened(store) as memory:
+    with opened(store, create=True) as memory:
         count = memory.import_(path)
     show.as_json({"records": count}) if json else show.out.print(f"{count} records read from {path}")
     if not count:
@@ -272,7 +283,7 @@ def doctor(
     json: Json = False,
 ) -> None:
     """Check journal and projection against each other."""
-    if reembed:
+    if reembed and (store / "memkit.json").exists():
         from memkit.pipeline.runtime import adopt_embedder
 
         adopt_embedder(store, embedder)

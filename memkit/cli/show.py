@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from memkit.errors import GateRefused, InvalidInput, MemkitError, NotFound
+from memkit.errors import EmbedderMismatch, GateRefused, InvalidInput, MemkitError, NotAStore, NotFound
 from memkit.models import MemoryRecord, Op, to_json
 
 out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
@@ -25,7 +25,7 @@ _ACTION_STYLE = {"add": "green", "update": "yellow", "delete": "red", "noop": "d
 def exit_code(error: MemkitError) -> int:
     if isinstance(error, GateRefused):
         return 3
-    return 2 if isinstance(error, InvalidInput | NotFound) else 1
+    return 2 if isinstance(error, InvalidInput | NotFound | NotAStore | EmbedderMismatch) else 1
 
 
 def fail(error: MemkitError) -> int:

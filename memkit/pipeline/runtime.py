@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import sys
 import threading
 import weakref
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from memkit.pipeline.writer import TurnWriter
     from memkit.retrieval import RankerWeights
     from memkit.store import Projection, Trajectories
+
+# A library stays quiet unless the app sets logging up: what went wrong with a turn is in `parked()`.
+logging.getLogger("memkit").addHandler(logging.NullHandler())
 
 _ROLES = ("extractor", "manager", "answerer", "fused")
 
