@@ -8,11 +8,13 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 
 from memkit.embedders import Embedder, make_embedder
 from memkit.embedders.hash import HashEmbedder
+from memkit.embedders.weights import find_minilm
 from memkit.errors import MemkitError
 from memkit.retrieval import (
     DEFAULT,
@@ -159,15 +161,12 @@ def _fitted(embedded: Sequence[Embedded]) -> tuple[RankerWeights | None, list[Ro
 
 def _embedding(embedded: Sequence[Embedded], minilm: Embedder) -> Iterator[Row]:
     try:
-        import torch
-        from sentence_transformers import SentenceTransformer
-
-        from memkit.embedders.weights import find_minilm
+        sentence_transformers = import_module("sentence_transformers")  # optional: only to be compared with
+        import_module("torch").set_num_threads(1)
     except ImportError as error:
         yield missed("MiniLM: cosine to sentence-transformers, worst", "", ">= 0.999", str(error))
         return
-    torch.set_num_threads(1)
-    reference = SentenceTransformer(str(find_minilm(None)), device="cpu")
+    reference = sentence_transformers.SentenceTransformer(str(find_minilm(None)), device="cpu")
     texts, asked = embedded[0].talk.texts[:100], [q.text for q in embedded[0].talk.questions[:60]]
     cosines = (reference.encode(texts, normalize_embeddings=True) * minilm.embed(texts)).sum(axis=1)
     yield at_least("MiniLM: cosine to sentence-transformers, worst of 100", float(cosines.min()), 0.999)
