@@ -1,33 +1,24 @@
 """The rows of one bank, ready to be ranked. Immutable, and the same whether built at once or by deltas.
 
 That sameness is by construction. Rows stand in one canonical order, (seq, id). Everything that depends on a single
-row is computed from its record alone; everything else (document frequencies, neighbours, sessions) is derived from
-the columns by exact integer arithmetic. Terms are 64-bit hashes, so there is no vocabulary that could depend on
-history. Vectors are kept as small integers in float32: their dot products are exact, so no BLAS kernel, thread count
-or row position can change a score.
+row is computed from that row alone; everything else (document frequencies, neighbours, sessions) is derived from
+the columns by exact integer arithmetic. Vectors are kept as small integers in float32: their dot products are exact,
+so no BLAS kernel, thread count or row position can change a score.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from hashlib import blake2b
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memkit.errors import EmbedderError
-from memkit.models import MemoryRecord, micros
-from memkit.retrieval.stem import stem
-from memkit.retrieval.text import STOP_WORDS, embed_text, words
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Keys = NDArray[np.uint64]
+from memkit.models import MemoryRecord
+from memkit.retrieval.columns import NO_TIME, Columns, Flags, Floats, Ints, Records
+from memkit.retrieval.lexicon import Keys, Postings, fold_speaker, name_key, read_lines
 
 VECTOR_SCALE = 4000
 """Unit vectors × 4000, rounded: every partial sum of a dot product stays below 2^24, where float32 is exact."""
@@ -35,108 +26,61 @@ SESSION_GAP = 4 * 3600 * 1_000_000
 """Where callers name no session, a silence this long (microseconds) in the conversation starts a new one."""
 K1, B = 1.2, 0.75
 """BM25's usual saturation and length normalisation."""
-NEVER = np.iinfo(np.int64).max
-NO_TIME = np.iinfo(np.int64).min
-
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_TELLS_TIME = re.compile(
-    r"\b(?:yesterday|today|tonight|tomorrow|ago|(?:last|next|this|past)\s+\w+|monday|tuesday|wednesday|thursday|friday"
-    r"|saturday|sunday|weekend|january|february|march|april|june|july|august|september|october|november|december"
-    r"|in\s+may|may\s+\d|(?:19|20)\d\d|since|recently|just)\b",
-    re.IGNORECASE,
-)
-_TELLS_NUMBER = re.compile(
-    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|twelve|once|twice|couple|dozen|hundred|several)\b",
-    re.IGNORECASE,
-)
-
-
-@lru_cache(maxsize=65_536)
-def term_key(word: str) -> int:
-    """The term that a folded word counts as; 0 for a stop word."""
-    if word in STOP_WORDS:
-        return 0
-    return int.from_bytes(blake2b(stem(word).encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") | 1
-
-
-def term_keys(text: str) -> Keys:
-    """Terms in order, stop words left out."""
-    return np.array([key for word in words(text) if (key := term_key(word))], dtype=np.uint64)
-
-
-def pair_keys(keys: Keys) -> Keys:
-    """Keys of neighbouring terms, so that "support group" is one thing too. They live in the same key space."""
-    return (keys[:-1] * _MIX) ^ (keys[1:] + _MIX)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """All that the scorer needs of one record, computed from the record alone."""
-
-    record: MemoryRecord
-    keys: Keys
-    counts: NDArray[np.float64]
-    length: int
-    """Terms, repeated ones included."""
-    speaker: str
-    session: str
-    day: int
-    at: int
-    expires: int
-    traits: tuple[float, ...]
-
-
 TRAITS = ("length", "question", "tells_time", "tells_number", "fact", "trust", "from_user")
 """Numbers that a row has by itself, whatever is asked."""
 
 
-def read_row(record: MemoryRecord) -> Row:
-    line = term_keys(embed_text(record))
-    counted = Counter(line.tolist())
-    counted.update(set(pair_keys(line).tolist()))
-    plain = record.text
-    return Row(
-        record=record,
-        keys=np.fromiter(counted, dtype=np.uint64, count=len(counted)),
-        counts=np.fromiter(counted.values(), dtype=np.float64, count=len(counted)),
-        length=len(line),
-        speaker=" ".join(words(record.speaker)),
-        session=record.session_id,
-        day=record.at.toordinal() if record.at else 0,
-        at=micros(record.at) if record.at else NO_TIME,
-        expires=micros(record.expires_at) if record.expires_at else NEVER,
-        traits=(
-            min(math.log1p(len(plain.split()) or len(plain) / 4) / 4.0, 1.5),
-            float(plain.rstrip().endswith(("?", "？"))),
-            float(_TELLS_TIME.search(plain) is not None),
-            float(_TELLS_NUMBER.search(plain) is not None),
-            float(record.kind == "fact"),
-            record.trust,
-            float(record.origin == "user"),
-        ),
-    )
-
-
 @dataclass(frozen=True, slots=True)
-class Postings:
-    """(term, row, count) triples, sorted by term."""
+class Rows:
+    """All that the scorer needs of the rows beside vectors and postings, in canonical order."""
 
-    keys: Keys
-    rows: Ints
-    counts: NDArray[np.float64]
+    ids: list[str]
+    speakers: list[str]
+    """Folded names."""
+    sessions: list[str]
+    seqs: Ints
+    at: Ints
+    days: Ints
+    expires: Ints
+    lengths: Ints
+    traits: Floats
+    """(rows, TRAITS)"""
 
-    def find(self, keys: Keys) -> list[tuple[Ints, NDArray[np.float64]]]:
-        starts = self.keys.searchsorted(keys, "left").tolist()
-        ends = self.keys.searchsorted(keys, "right").tolist()
-        return [(self.rows[a:b], self.counts[a:b]) for a, b in zip(starts, ends, strict=True)]
+    @classmethod
+    def joined(cls, parts: Sequence[Rows], order: Ints) -> Rows:
+        """The rows of `parts`, one part after the other, in the given order."""
+        picked = order.tolist()
+
+        def strings(name: str) -> list[str]:
+            every = [one for part in parts for one in getattr(part, name)]
+            return [every[row] for row in picked]
+
+        def numbers(name: str) -> NDArray[np.generic]:
+            return np.concatenate([getattr(part, name) for part in parts])[order]
+
+        lists = {name: strings(name) for name in ("ids", "speakers", "sessions")}
+        arrays = {name: numbers(name) for name in ("seqs", "at", "days", "expires", "lengths", "traits")}
+        return cls(**lists, **arrays)  # pyright: ignore[reportArgumentType]
+
+    def take(self, rows: Sequence[int]) -> Rows:
+        return Rows.joined([self], np.asarray(rows, dtype=np.int64))
+
+    @property
+    def canonical(self) -> Ints:
+        """The rows in canonical order."""
+        if len(self.seqs) < 2 or bool((np.diff(self.seqs) > 0).all()):
+            return np.arange(len(self.seqs))
+        keys = sorted(zip(self.seqs.tolist(), self.ids, range(len(self.ids)), strict=True))
+        return np.array([row for _, _, row in keys], dtype=np.int64)
 
 
 class BankIndex:
     """Rows of one bank with their vectors and BM25 statistics. Make one with `build`, follow the bank by `updated`."""
 
-    def __init__(self, rows: Sequence[Row], vectors: NDArray[np.float32], postings: Postings) -> None:
-        """`rows` and `vectors` in canonical order."""
-        self.rows = tuple(rows)
+    def __init__(self, stored: Records, rows: Rows, vectors: NDArray[np.float32], postings: Postings) -> None:
+        """Everything in canonical order."""
+        self._records = stored
+        self.rows = rows
         self.vectors = vectors
         self.postings = postings
 
@@ -152,21 +96,53 @@ class BankIndex:
                 fix="embed embed_text(record) of each record and pass both in the same order",
             )
         order = sorted(range(len(records)), key=lambda i: (records[i].seq, records[i].id))
-        rows = [read_row(records[i]) for i in order]
+        in_order = [records[i] for i in order]
         matrix = np.asarray(vectors, dtype=np.float32)
         if matrix.ndim != 2:
             matrix = matrix.reshape(len(records), -1)
-        stored = _fixed_point(matrix[order])
-        return cls(rows, stored, _postings(rows, range(len(rows))))
+        return cls.of_columns(Columns.of(in_order), matrix[order], Records(in_order))
+
+    @classmethod
+    def of_columns(cls, columns: Columns, vectors: NDArray[np.float32], stored: Records) -> BankIndex:
+        """The same from columns, all in canonical order; `stored` makes the records that are asked for."""
+        read = read_lines(columns)
+        traits = (
+            read.size, read.asks, read.tells_time, read.tells_number, columns.facts, columns.trust, columns.from_user,
+        )  # fmt: skip
+        rows = Rows(
+            ids=columns.ids,
+            speakers=[fold_speaker(name) for name in columns.speakers],
+            sessions=columns.sessions,
+            seqs=columns.seqs,
+            at=columns.at,
+            days=columns.days,
+            expires=columns.expires,
+            lengths=read.lengths,
+            traits=np.stack(traits, axis=1).astype(np.float64).reshape(len(columns), len(TRAITS)),
+        )
+        return cls(stored, rows, _fixed_point(vectors), read.postings)
 
     @classmethod
     def joined(cls, parts: Sequence[BankIndex]) -> BankIndex:
         """The rows of several banks as one: what a search over all of a user's banks ranks."""
-        rows = [row for part in parts for row in part.rows]
-        order = sorted(range(len(rows)), key=lambda i: (rows[i].record.seq, rows[i].record.id))
-        in_order = [rows[i] for i in order]
-        vectors = np.concatenate([part.vectors for part in parts if len(part)] or [np.zeros((0, 0), dtype=np.float32)])
-        return cls(in_order, vectors[order], _postings(in_order, range(len(in_order))))
+        parts = [part for part in parts if len(part)] or list(parts[:1])
+        if len(parts) < 2:
+            return parts[0] if parts else cls.build((), None)
+        together = Rows.joined([part.rows for part in parts], np.arange(sum(map(len, parts))))
+        order = together.canonical
+        place = _inverse(order)
+        records = [record for part in parts for record in part.records]
+        first = np.cumsum([0, *(len(part) for part in parts)])
+        keys = np.concatenate([part.postings.keys for part in parts])
+        owners = np.concatenate([part.postings.rows + first[n] for n, part in enumerate(parts)])
+        counts = np.concatenate([part.postings.counts for part in parts])
+        by_key = np.argsort(keys, kind="stable")
+        return cls(
+            Records([records[row] for row in order.tolist()]),
+            together.take(order.tolist()),
+            np.concatenate([part.vectors for part in parts])[order],
+            Postings(keys[by_key], place[owners[by_key]], counts[by_key]),
+        )
 
     def updated(
         self, changed: Sequence[tuple[MemoryRecord, NDArray[np.float32]]], removed: Collection[str]
@@ -174,16 +150,19 @@ class BankIndex:
         """The index after `changed` memories were added or rewritten and `removed` ones (ids) ended."""
         fresh = {record.id: (record, vector) for record, vector in changed}
         gone = {*removed, *fresh}
-        kept = [i for i, row in enumerate(self.rows) if row.record.id not in gone]
-        new_rows = [read_row(record) for record, _ in fresh.values()]
-        merged: list[Row] = [self.rows[i] for i in kept] + new_rows
-        order = sorted(range(len(merged)), key=lambda i: (merged[i].record.seq, merged[i].record.id))
-        place = np.empty(len(merged), dtype=np.int64)
-        place[order] = np.arange(len(merged))
+        kept = [row for row, memory_id in enumerate(self.rows.ids) if memory_id not in gone]
+        records = [record for record, _ in fresh.values()]
+        columns = Columns.of(records)
+        added = BankIndex.of_columns(columns, np.zeros((len(records), 0), np.float32), Records(records))
+        together = Rows.joined([self.rows.take(kept), added.rows], np.arange(len(kept) + len(records)))
+        order = together.canonical
+        place = _inverse(order)
+        every = [*self._records.pick(kept), *records]
         return BankIndex(
-            [merged[i] for i in order],
+            Records([every[row] for row in order.tolist()]),
+            together.take(order.tolist()),
             self._merged_vectors(kept, [vector for _, vector in fresh.values()])[order],
-            self._merged_postings(kept, new_rows, place),
+            self._merged_postings(kept, added.postings, place),
         )
 
     def _merged_vectors(self, kept: Sequence[int], new: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
@@ -200,71 +179,64 @@ class BankIndex:
             )
         return np.concatenate([self.vectors[list(kept)], added])
 
-    def _merged_postings(self, kept: Sequence[int], new_rows: Sequence[Row], place: Ints) -> Postings:
-        moved = np.full(len(self.rows), -1, dtype=np.int64)
+    def _merged_postings(self, kept: Sequence[int], added: Postings, place: Ints) -> Postings:
+        """`added` numbers its rows from 0, behind the kept ones."""
+        moved = np.full(len(self), -1, dtype=np.int64)
         moved[list(kept)] = place[: len(kept)]
         rows = moved[self.postings.rows]
         alive = rows >= 0
         keys, rows, counts = self.postings.keys[alive], rows[alive], self.postings.counts[alive]
-        added = _postings(new_rows, place[len(kept) :].tolist())
         at = keys.searchsorted(added.keys, "right")
         return Postings(
-            np.insert(keys, at, added.keys), np.insert(rows, at, added.rows), np.insert(counts, at, added.counts)
+            np.insert(keys, at, added.keys),
+            np.insert(rows, at, place[added.rows + len(kept)]),
+            np.insert(counts, at, added.counts),
         )
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.rows.ids)
 
     @property
     def records(self) -> list[MemoryRecord]:
-        return [row.record for row in self.rows]
+        return self._records.all()
 
-    @cached_property
-    def lengths(self) -> Ints:
-        return np.array([row.length for row in self.rows], dtype=np.int64)
+    def pick(self, rows: Sequence[int]) -> list[MemoryRecord]:
+        """The records of some rows."""
+        return self._records.pick(rows)
 
     @cached_property
     def average_length(self) -> float:
-        return max(int(self.lengths.sum()), 1) / max(len(self.rows), 1)
+        return max(int(self.rows.lengths.sum()), 1) / max(len(self), 1)
 
     @cached_property
     def saturation(self) -> Floats:
         """BM25's share of document length: k1 · (1 - b + b · length / average)."""
-        return K1 * (1.0 - B + B * (self.lengths / self.average_length))
-
-    @cached_property
-    def days(self) -> Ints:
-        return np.array([row.day for row in self.rows], dtype=np.int64)
-
-    @cached_property
-    def expires(self) -> Ints:
-        return np.array([row.expires for row in self.rows], dtype=np.int64)
+        return K1 * (1.0 - B + B * (self.rows.lengths / self.average_length))
 
     @cached_property
     def traits(self) -> dict[str, Floats]:
-        table = np.array([row.traits for row in self.rows], dtype=np.float64).reshape(len(self.rows), len(TRAITS))
-        return {name: np.ascontiguousarray(table[:, column]) for column, name in enumerate(TRAITS)}
+        return {name: np.ascontiguousarray(self.rows.traits[:, column]) for column, name in enumerate(TRAITS)}
 
     @cached_property
     def speakers(self) -> dict[str, Ints]:
         """Folded speaker name → its rows."""
         found: dict[str, list[int]] = {}
-        for position, row in enumerate(self.rows):
-            if row.speaker:
-                found.setdefault(row.speaker, []).append(position)
+        for position, speaker in enumerate(self.rows.speakers):
+            if speaker:
+                found.setdefault(speaker, []).append(position)
         return {name: np.array(rows, dtype=np.int64) for name, rows in found.items()}
 
     @cached_property
     def name_keys(self) -> dict[str, Keys]:
         """Folded speaker name → the term of its first word, by which others speak of them."""
-        return {name: np.array([term_key(name.split()[0]) or 1], dtype=np.uint64) for name in self.speakers}
+        return {name: name_key(name) for name in self.speakers}
 
     @cached_property
     def has_speaker(self) -> Floats:
-        return np.array([bool(row.speaker) for row in self.rows], dtype=np.float64)
+        return np.array([bool(speaker) for speaker in self.rows.speakers], dtype=np.float64)
 
     @cached_property
-    def kinds(self) -> dict[str, NDArray[np.bool_]]:
+    def kinds(self) -> dict[str, Flags]:
         is_fact = self.traits["fact"] > 0
         return {"fact": is_fact, "episode": ~is_fact}
 
@@ -272,22 +244,17 @@ class BankIndex:
     def sessions(self) -> Ints:
         """Number of the conversation that each row belongs to, -1 for facts: they are no part of a talk. A session is
         what the caller named, else an unbroken stretch of time."""
-        numbers = np.full(len(self.rows), -1, dtype=np.int64)
-        named: dict[str, int] = {}
-        following, unnamed, last_at = 0, -1, NO_TIME
-        for position, row in enumerate(self.rows):
-            if row.record.kind != "episode":
-                continue
-            if row.session:
-                if row.session not in named:
-                    named[row.session], following = following, following + 1
-                numbers[position] = named[row.session]
-                continue
-            if unnamed < 0 or (row.at != NO_TIME and abs(row.at - last_at) > SESSION_GAP):
-                unnamed, following = following, following + 1
-            last_at = row.at
-            numbers[position] = unnamed
-        return numbers
+        names: dict[str, int] = {"": 0}
+        numbers = np.array([names.setdefault(name, len(names)) for name in self.rows.sessions], dtype=np.int64)
+        episodes = self.kinds["episode"]
+        unnamed = np.flatnonzero(episodes & (numbers == 0))
+        at = self.rows.at[unnamed]
+        before = np.append(np.int64(NO_TIME), at[:-1])
+        known = (at != NO_TIME) & (before != NO_TIME)
+        silence = np.abs(np.where(known, at, 0) - np.where(known, before, 0))
+        starts = (at != NO_TIME) & (~known | (silence > SESSION_GAP))
+        numbers[unnamed] = len(names) + np.cumsum(starts)
+        return np.where(episodes, numbers, -1)
 
     @cached_property
     def talk(self) -> Talk:
@@ -327,14 +294,10 @@ class Talk:
         return cls(order, np.flatnonzero(fresh), np.cumsum(fresh) - 1, tuple(before), tuple(after))
 
 
-def _postings(rows: Sequence[Row], places: Sequence[int]) -> Postings:
-    if not rows:
-        return Postings(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.float64))
-    keys = np.concatenate([row.keys for row in rows])
-    counts = np.concatenate([row.counts for row in rows])
-    owners = np.repeat(np.asarray(places, dtype=np.int64), [len(row.keys) for row in rows])
-    order = np.argsort(keys, kind="stable")
-    return Postings(keys[order], owners[order], counts[order])
+def _inverse(order: Ints) -> Ints:
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return place
 
 
 def _fixed_point(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memkit.models import Kind, MemoryRecord
-from memkit.retrieval.index import Keys, pair_keys, term_key
+from memkit.retrieval.lexicon import Keys, pair_keys, term_key
 from memkit.retrieval.text import STOP_WORDS, words
 from memkit.retrieval.times import TimePhrase, time_phrases
 

@@ -36,8 +36,8 @@ def rank(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> li
     chosen = admitted[_best(score[admitted], query.k)]
     table = np.array([columns[name][chosen] for name in SIGNALS]).T.tolist()
     return [
-        Scored(index.rows[row].record, value, dict(zip(SIGNALS, signals, strict=True)), asked)
-        for row, value, signals in zip(chosen.tolist(), score[chosen].tolist(), table, strict=True)
+        Scored(record, value, dict(zip(SIGNALS, signals, strict=True)), asked)
+        for record, value, signals in zip(index.pick(chosen.tolist()), score[chosen].tolist(), table, strict=True)
     ]
 
 
@@ -61,16 +61,16 @@ def _best(score: Floats, k: int) -> NDArray[np.int64]:
 def _mask(index: BankIndex, query: Query) -> NDArray[np.bool_]:
     mask = np.ones(len(index), dtype=bool)
     if query.now is not None:
-        mask &= index.expires > micros(query.now)
+        mask &= index.rows.expires > micros(query.now)
     if query.kinds is not None:
         admitted = np.zeros(len(index), dtype=bool)
         for kind in query.kinds:
             admitted |= index.kinds[kind]
         mask &= admitted
     if query.session_id is not None:
-        mask &= np.array([row.session == query.session_id for row in index.rows], dtype=bool)
+        mask &= np.array([session == query.session_id for session in index.rows.sessions], dtype=bool)
     if query.condition is not None:
         condition = query.condition
-        for row in np.flatnonzero(mask).tolist():
-            mask[row] = condition.matches(index.rows[row].record)
+        left = np.flatnonzero(mask).tolist()
+        mask[left] = [condition.matches(record) for record in index.pick(left)]
     return mask

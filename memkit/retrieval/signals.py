@@ -181,10 +181,10 @@ def _is_named(speaker: str, asked: Asked) -> bool:
 
 def _times(index: BankIndex, asked: Asked) -> tuple[Floats, Floats]:
     inside, near = np.zeros(len(index)), np.zeros(len(index))
-    dated = index.days[index.days > 0] if asked.times else index.days[:0]
+    dated = index.rows.days[index.rows.days > 0] if asked.times else index.rows.days[:0]
     if not len(dated):
         return inside, near
-    days = index.days
+    days = index.rows.days
     for span in expand(asked.times, int(dated.min()), int(dated.max())):
         within = (days >= span.first) & (days <= span.last)
         inside[within] = 1.0

@@ -24,6 +24,8 @@ _UNSPACED = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Japanese, Chinese
 )
 _WORD = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+(?:['’][^\W\d_{_UNSPACED}]+)*")
+_ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)*")
+"""What `_WORD` finds in lower-case ASCII, faster."""
 _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 _CLITICS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
 
@@ -47,17 +49,26 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", "".join(c for c in decomposed if not "\u0300" <= c <= "\u036f"))
 
 
-def words(text: str) -> list[str]:
-    """Folded words in order, unstemmed, stop words included; unspaced scripts as character pairs."""
+def pieces(text: str) -> list[str]:
+    """Folded words in order with their clitics ("dog's"); unspaced scripts as character pairs."""
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
     out: list[str] = []
     for piece in _WORD.findall(fold(text)):
-        if piece.isascii() or not _IS_UNSPACED.match(piece):
-            out.append(_strip_clitic(piece) if "'" in piece else piece)
-        elif len(piece) == 1:
+        if piece.isascii() or not _IS_UNSPACED.match(piece) or len(piece) == 1:
             out.append(piece)
         else:
             out.extend(piece[i : i + 2] for i in range(len(piece) - 1))
     return out
+
+
+def word_of(piece: str) -> str:
+    return _strip_clitic(piece) if "'" in piece else piece
+
+
+def words(text: str) -> list[str]:
+    """Folded words in order, unstemmed, stop words included; unspaced scripts as character pairs."""
+    return [_strip_clitic(piece) if "'" in piece else piece for piece in pieces(text)]
 
 
 def _strip_clitic(word: str) -> str:

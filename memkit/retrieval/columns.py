@@ -1,0 +1,91 @@
+"""The rows of a bank column by column: what the scorer reads of each memory, and nothing else.
+
+A cold bank is read from LanceDB in columns and ranked in columns; a record is made only for the few rows that are
+returned. The same columns can be taken from records, so both ways give the same index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memkit.models import MemoryRecord, micros
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+NEVER = np.iinfo(np.int64).max
+NO_TIME = np.iinfo(np.int64).min
+
+
+class Records:
+    """Records by row, some of them made on first use."""
+
+    __slots__ = ("_made", "_make")
+
+    def __init__(
+        self, made: Sequence[MemoryRecord | None], make: Callable[[list[int]], list[MemoryRecord]] | None = None
+    ) -> None:
+        """`make(rows)` gives the records of rows that `made` leaves open."""
+        self._made, self._make = list(made), make
+
+    def pick(self, rows: Sequence[int]) -> list[MemoryRecord]:
+        made = self._made
+        missing = [row for row in rows if made[row] is None]
+        if missing and self._make is not None:
+            for row, record in zip(missing, self._make(missing), strict=True):
+                made[row] = record
+        return [record for row in rows if (record := made[row]) is not None]
+
+    def all(self) -> list[MemoryRecord]:
+        return self.pick(range(len(self._made)))
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """One entry per row in every field; times in UTC microseconds."""
+
+    ids: list[str]
+    texts: list[str]
+    speakers: list[str]
+    sessions: list[str]
+    seqs: Ints
+    facts: Flags
+    from_user: Flags
+    at: Ints
+    """`NO_TIME` where none is known."""
+    days: Ints
+    """Local date of `at` as a proleptic ordinal; 0 where there is none."""
+    expires: Ints
+    """`NEVER` where it does not."""
+    trust: Floats
+
+    @classmethod
+    def of(cls, records: Sequence[MemoryRecord]) -> Columns:
+        return cls(
+            ids=[record.id for record in records],
+            texts=[record.text for record in records],
+            speakers=[record.speaker for record in records],
+            sessions=[record.session_id for record in records],
+            seqs=_ints(record.seq for record in records),
+            facts=np.array([record.kind == "fact" for record in records], dtype=bool),
+            from_user=np.array([record.origin == "user" for record in records], dtype=bool),
+            at=_ints(NO_TIME if record.at is None else micros(record.at) for record in records),
+            days=_ints(0 if record.at is None else record.at.toordinal() for record in records),
+            expires=_ints(NEVER if record.expires_at is None else micros(record.expires_at) for record in records),
+            trust=np.array([record.trust for record in records], dtype=np.float64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.fromiter(values, dtype=np.int64)
