@@ -112,7 +112,7 @@ def test_a_failing_function_becomes_an_embedder_error() -> None:
     def broken(texts: list[str]) -> list[list[float]]:
         raise RuntimeError("out of order")
 
-    with pytest.raises(EmbedderError, match="(?i)out of order"):
+    with pytest.raises(EmbedderError, match=r"(?i)out of order"):
         make_embedder(broken, dim=2).embed(["x"])
 
 
