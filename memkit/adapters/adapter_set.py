@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import getpass
 import logging
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -99,6 +100,7 @@ class AdapterSet:
         self._starting = threading.RLock()
         self._swapper: Swapper | None = None
         self._watcher: Watcher | None = None
+        self._pid = 0
 
     # ---- for the pipeline ------------------------------------------------------------------------------------
 
@@ -255,15 +257,15 @@ class AdapterSet:
 
     def start(self) -> None:
         """Load what the alias names and begin to watch it. Called by the first lease."""
-        if self._watcher is not None:
+        if self._watcher is not None and self._pid == os.getpid():
             return
         with self._starting:
-            if self._watcher is None:
+            if self._watcher is None or self._pid != os.getpid():  # threads do not survive a fork
                 watcher = Watcher(
                     self.registry, self._make_swapper(), self.alias, poll_s=self._poll_s, failed=self._happened
                 )
                 watcher.start()
-                self._watcher = watcher
+                self._watcher, self._pid = watcher, os.getpid()
 
     def close(self) -> None:
         if self._watcher is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -158,17 +157,16 @@ class Router:
         with self._changed:
             return sorted(self._loaded - keep - self._named())
 
-    def retire(self, name: str, timeout_s: float) -> bool:
-        """Drain: wait until no lease names the adapter, then take it out of service. True: the caller may unload it.
-        From then on `adopt` refuses versions that name it until it is loaded again."""
-        deadline = time.monotonic() + timeout_s
+    def drain(self, names: Sequence[str], timeout_s: float) -> bool:
+        """Wait until no lease names any of them. False: some still do."""
         with self._changed:
-            while self._leases.get(name):
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    return False
-                self._changed.wait(left)
-            if name in self._named() or name not in self._loaded:
+            return self._changed.wait_for(lambda: not any(self._leases.get(name) for name in names), timeout_s)
+
+    def retire(self, name: str) -> bool:
+        """Take a drained adapter out of service. True: the caller may unload it; from then on `adopt` refuses versions
+        that name it until it is loaded again. False: it is leased, or some alias names it."""
+        with self._changed:
+            if self._leases.get(name) or name in self._named() or name not in self._loaded:
                 return False
             self._loaded.discard(name)
             return True

@@ -83,11 +83,16 @@ class Swapper:
                 self._bring_in(digests, work)
                 state = self._timed("move", work, lambda: move(work.proved))
             except BaseException:
-                self._tidy(0.0)
+                self._tidy()
                 raise
             self._serve(state, work)
-            unloaded, draining = self._tidy(self._drain_s, work)
-            return SwapReport(state, work.probes, tuple(work.unchecked), work.seconds, unloaded, draining)
+            idle = self._idle(self._keep)
+        if idle:  # the next swap, or a promotion by another process, does not wait for our leases
+            self._timed("drain", work, lambda: self.router.drain(idle, self._drain_s))
+        with self._swapping:
+            unloaded = self._tidy(work)
+        draining = tuple(name for name in idle if self.router.leases(name))
+        return SwapReport(state, work.probes, tuple(work.unchecked), work.seconds, unloaded, draining)
 
     def follow(self, state: AliasState) -> AliasState:
         """Serve what another process moved the alias to. A promotion that nobody proved and whose adapter fails here is
@@ -106,7 +111,7 @@ class Swapper:
                 raise
             if self.host is not None and work.proved and not state.proved:
                 self.registry.prove(state.alias, state.version)
-            self._tidy(0.0)
+            self._tidy()
             return state
 
     def fall_back(self, state: AliasState) -> AliasState | None:
@@ -138,7 +143,7 @@ class Swapper:
         """Unload what is drained and no longer wanted. Never waits, neither for leases nor for a swap under way."""
         if self._swapping.acquire(blocking=False):
             try:
-                self._tidy(0.0)
+                self._tidy()
             finally:
                 self._swapping.release()
 
@@ -191,7 +196,7 @@ class Swapper:
         except HostFull as error:
             if error.details.get("reason") != "host_full":
                 raise
-            self._tidy(0.0, keep=0)  # warm generations make room for new ones
+            self._tidy(keep=0)  # warm generations make room for new ones
             check_host(verified, limits, resident=len(host.resident()))
 
     def _probe(self, host: AdapterHost, verified: Verified) -> ProbeResult | None:
@@ -199,24 +204,22 @@ class Swapper:
             return None
         return run_probe(host, verified.manifest.digest, read_probe(verified.path))
 
-    def _tidy(
-        self, timeout_s: float, work: _Work | None = None, *, keep: int | None = None
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """(unloaded, still leased)."""
-        keep = self._keep if keep is None else keep
+    def _idle(self, keep: int) -> list[str]:
+        """Loaded, named by no served alias, and none of the last `keep` generations."""
         warm = frozenset[str]()
         if keep:
             warm = warm.union(*(self.registry.warm(state, keep) for state in self.router.aliases().values()))
-        idle = self.router.idle(warm)
+        return self.router.idle(warm)
+
+    def _tidy(self, work: _Work | None = None, *, keep: int | None = None) -> tuple[str, ...]:
+        """Unload what is idle and drained."""
         unloaded: list[str] = []
-        for name in idle:
-            if not self._timed("drain", work, lambda name=name: self.router.retire(name, timeout_s)):
-                continue
-            self.registry.in_use.release(name)
-            if self.host is not None:
+        for name in self._idle(self._keep if keep is None else keep):
+            if self.router.retire(name):
+                self.registry.in_use.release(name)
                 self._timed("unload", work, lambda name=name: self._unload(self.host, name))
-            unloaded.append(name)
-        return tuple(unloaded), tuple(name for name in idle if name not in unloaded)
+                unloaded.append(name)
+        return tuple(unloaded)
 
     def _unload(self, host: AdapterHost | None, name: str) -> None:
         if host is None:

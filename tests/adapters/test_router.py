@@ -80,18 +80,20 @@ def test_a_leased_adapter_is_not_retired_until_the_lease_closes() -> None:
     served.loaded(B)
     served.adopt(AliasState("production", 2, {"manager": Route(B)}))
     assert served.idle(frozenset()) == [A]
-    assert not served.retire(A, 0.01)
+    assert not served.drain([A], 0.01)
+    assert not served.retire(A)
 
     threading.Timer(0.1, lease.close).start()
     started = time.monotonic()
-    assert served.retire(A, 10.0)
+    assert served.drain([A], 10.0)
     assert time.monotonic() - started < 5
+    assert served.retire(A)
     assert served.residents == {B}
 
 
 def test_what_is_served_or_retired_cannot_be_unloaded_or_adopted() -> None:
     served = router(Route(A))
-    assert not served.retire(A, 0.0)
+    assert not served.retire(A)
     assert not served.adopt(AliasState("production", 2, {"manager": Route(B)}))
     served.loaded(B)
     assert served.adopt(AliasState("production", 3, {"manager": Route(B)}))

@@ -128,6 +128,22 @@ def test_a_leased_adapter_is_unloaded_only_after_the_lease(tmp_path: Path) -> No
         assert eventually(lambda: set(host.loaded) == {b})
 
 
+def test_a_long_lease_delays_no_other_swap(tmp_path: Path) -> None:
+    with serving(tmp_path / "store", FakeHost(), keep=1, drain_s=20.0) as adapters:
+        a, b, c = (adapters.publish(adapter(tmp_path / f"a{seed}", seed=seed)) for seed in (1, 2, 3))
+        adapters.promote("production", a)
+        lease = adapters.resolve("manager", "ana")
+        waiting = threading.Thread(target=adapters.promote, args=("production", b))
+        waiting.start()
+        assert eventually(lambda: name_of(adapters) == b)
+        elsewhere = Registry(tmp_path / "store")
+        promote(elsewhere, "production", c)
+        assert eventually(lambda: name_of(adapters) == c, 2.0)
+        lease.close()
+        waiting.join(10)
+        elsewhere.close()
+
+
 def test_warm_adapters_make_room_on_a_full_host(tmp_path: Path) -> None:
     host = FakeHost(max_adapters=2)
     with serving(tmp_path / "store", host) as adapters:
