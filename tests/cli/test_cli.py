@@ -61,7 +61,7 @@ def test_bad_input_is_exit_2_with_the_next_step_and_makes_no_store(tmp_path: Pat
         assert (code, out) == (2, ""), args
         assert "Next:" in err or "Usage" in err, args
     assert not (tmp_path / "nowhere").exists()
-    code, _, err = memkit("search", "x", "-u", "a", "--json", cwd=tmp_path)
+    code, _, err = memkit("search", "x", "-u", "a", "-s", "none", "--json", cwd=tmp_path)
     assert (code, json.loads(err)["error"]) == (2, "NotAStore")
 
 
