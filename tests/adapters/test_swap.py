@@ -294,7 +294,7 @@ def test_after_kill_9_the_alias_names_an_adapter_that_passed_its_probe(step: str
         assert all(not why for _, why in adapters.verify())
 
 
-@pytest.mark.parametrize("when", range(6))
+@pytest.mark.parametrize("when", range(10))
 def test_after_kill_9_while_publishing_nothing_half_done_is_visible(when: int, tmp_path: Path) -> None:
     source = adapter(tmp_path / "a")
     code = f"""
@@ -304,7 +304,7 @@ def hook(event, args):
     global calls
     if event in ("os.mkdir", "os.rename", "os.chmod", "open") and "store" in str(args[0]) and ".incoming" in str(args):
         calls += 1
-        if calls > {when} * 3:
+        if calls > {when} * 4:
             os.kill(os.getpid(), signal.SIGKILL)
 from memkit.adapters import Registry
 registry = Registry({str(tmp_path / "store")!r})
