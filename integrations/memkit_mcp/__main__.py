@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
-from memkit import Memory
 from memkit.errors import MemkitError
 from memkit.net.tenants import Tenant
 from memkit_mcp.serving import serve_stdio
+
+if TYPE_CHECKING:
+    from memkit import Memory
 
 
 def main() -> int:
@@ -19,10 +22,14 @@ def main() -> int:
     parser.add_argument("--model")
     parser.add_argument("--embedder")
     args = parser.parse_args()
+
+    def open_memory() -> Memory:
+        from memkit import Memory
+
+        return Memory(args.store, model=args.model, embedder=args.embedder)
+
     try:
-        serve_stdio(
-            lambda: Memory(args.store, model=args.model, embedder=args.embedder), Tenant(args.user, args.agent)
-        )
+        serve_stdio(open_memory, Tenant(args.user, args.agent))
     except MemkitError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 1

@@ -19,9 +19,7 @@ PATH = "/mcp"
 MAX_BODY_BYTES = 4_000_000
 
 
-def http_app(
-    open_memory: Callable[[], Memory], tenants: Tenants, *, host: str = "127.0.0.1"
-) -> tuple[App, Scope]:
+def http_app(open_memory: Callable[[], Memory], tenants: Tenants, *, host: str = "127.0.0.1") -> tuple[App, Scope]:
     """An ASGI application. Stateless: each request stands on its own token, so no session can be handed on."""
     server, scope = build_server(open_memory)
     inner = server.streamable_http_app(

@@ -3,46 +3,56 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from memkit import Memory
-from memkit.net.tenants import Tenant, Tenants
+from memkit.errors import MissingExtra
+from memkit_mcp.greeting import greet_first
 
 if TYPE_CHECKING:
-    from memkit_mcp.http import App
-    from memkit_mcp.scope import Scope
+    from memkit import Memory
+    from memkit.net.tenants import Tenant, Tenants
 
 
 def serve_stdio(open_memory: Callable[[], Memory], tenant: Tenant) -> None:
     """Until the client closes the pipe. Nothing but the protocol is written to standard output."""
-    quick_imports()
-    from memkit_mcp.server import build_server
+    _require("mcp")
 
-    server, scope = build_server(open_memory, tenant)
-    try:
-        server.run("stdio")
-    finally:
-        scope.close()
+    def serve() -> None:
+        quick_imports()
+        from memkit_mcp.server import build_server
+
+        server, scope = build_server(open_memory, tenant)
+        try:
+            server.run("stdio")
+        finally:
+            scope.close()
+
+    greet_first(serve)
 
 
 def serve_http(
     open_memory: Callable[[], Memory], tenants: Tenants, *, host: str = "127.0.0.1", port: int = 8787
 ) -> None:
+    _require("mcp", "uvicorn")
     quick_imports()
     import uvicorn
 
-    app, scope = _app(open_memory, tenants, host)
+    from memkit_mcp.http import http_app
+
+    app, scope = http_app(open_memory, tenants, host=host)
     try:
         uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False, server_header=False)
     finally:
         scope.close()
 
 
-def _app(open_memory: Callable[[], Memory], tenants: Tenants, host: str) -> tuple[App, Scope]:
-    from memkit_mcp.http import http_app
-
-    return http_app(open_memory, tenants, host=host)
+def _require(*packages: str) -> None:
+    """Before a client is told that all is well."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra(f"memkit serve needs the package {package}", fix='pip install "memkit[mcp]"')
 
 
 def quick_imports() -> None:

@@ -1,0 +1,208 @@
+"""`wrap(client, memory, user_id=...)`: the same client, with a memory.
+
+Both SDKs send every call through `client.request`, retries inside; a subclass made for the client's own class adds
+recall before it and learning after it. So `create`, `parse`, `stream`, the responses API and `with_options` all work
+as before, and one logical call is learned once however often it was retried.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from memkit import AsyncMemory, Memory
+from memkit.errors import InvalidInput
+from memkit.inputs import optional_id, scope_id, whole_number
+from memkit_openai.dialects import Asked, Dialect, Heard, dialect_of
+from memkit_openai.remembering import Recalled, Talk
+
+Client = TypeVar("Client")
+
+_TRACE = "memkit_trace_id"
+
+
+def wrap(
+    client: Client,
+    memory: Memory | AsyncMemory,
+    *,
+    user_id: str,
+    agent_id: str | None = None,
+    session_id: str | None = None,
+    max_tokens: int = 800,
+) -> Client:
+    """A copy of an OpenAI or Anthropic client (sync or async) that remembers for one user. Cheap: make one per request
+    in a server with many users. `client` itself stays as it is."""
+    kind: Any = type(client)
+    if not callable(getattr(kind, "request", None)) or not callable(getattr(kind, "copy", None)):
+        raise InvalidInput(f"{kind.__name__} cannot be wrapped", fix="pass OpenAI(), AsyncOpenAI(), Anthropic() …")
+    is_async = inspect.iscoroutinefunction(kind.request)
+    if isinstance(memory, AsyncMemory) and not is_async:
+        raise InvalidInput(
+            f"{kind.__name__} is synchronous, the memory is not", fix=f"pass a Memory, or wrap Async{kind.__name__}"
+        )
+    talk = Talk(
+        scope_id(user_id, "user_id"), optional_id(agent_id, "agent_id") or None,
+        optional_id(session_id, "session_id") or None, whole_number(max_tokens, "max_tokens", 1, 1_000_000),
+    )  # fmt: skip
+    wrapped: Any = client.copy()  # type: ignore[attr-defined]
+    wrapped.__class__ = (_remembering_async if is_async else _remembering)(kind, memory, talk)
+    return wrapped
+
+
+def trace_id(response: Any) -> str:
+    """The trace of a reply (or stream) of a wrapped client, for `memory.feedback`; "" where there is none."""
+    return getattr(response, _TRACE, "")
+
+
+@dataclass(slots=True)
+class Call:
+    """One model call on its way."""
+
+    dialect: Dialect
+    asked: Asked
+    heard: Heard
+    recalled: Recalled = Recalled()
+    complete: bool = False
+    learned: bool = False
+
+    @classmethod
+    def of(cls, options: Any) -> Call | None:
+        """None where a request is none that memory has to do with."""
+        dialect = dialect_of(str(options.url).partition("?")[0])
+        body = options.json_data
+        if dialect is None or str(options.method).lower() != "post" or not isinstance(body, dict):
+            return None
+        asked = dialect.asked(body)
+        return None if asked is None else cls(dialect, asked, dialect.heard())
+
+    def with_memory(self, options: Any, recalled: Recalled) -> Any:
+        self.recalled = recalled
+        if not recalled.block:
+            return options
+        return options.model_copy(update={"json_data": self.dialect.injected(options.json_data, recalled.block)})
+
+    @property
+    def reply(self) -> str:
+        return self.heard.text if self.complete else ""
+
+    def first_time(self) -> bool:
+        learned, self.learned = self.learned, True
+        return not learned
+
+
+def _remembering(kind: Any, memory: Any, talk: Talk) -> type:
+    def request(self: Any, cast_to: Any, options: Any, *, stream: bool = False, stream_cls: Any = None) -> Any:
+        call = Call.of(options)
+        if call is None:
+            return kind.request(self, cast_to, options, stream=stream, stream_cls=stream_cls)
+        options = call.with_memory(options, talk.recall(memory, call.asked))
+        response = kind.request(self, cast_to, options, stream=stream, stream_cls=stream_cls)
+
+        def learn() -> None:
+            if call.first_time():
+                talk.learn(memory, call.asked, call.recalled, call.reply)
+
+        _mark(response, call)
+        if stream and hasattr(type(response), "__next__"):
+            return _teed(response, _sync_tee(type(response)), call, learn)
+        call.heard.whole(response)
+        call.complete = True
+        learn()
+        return response
+
+    return type(kind.__name__, (kind,), {"request": request})
+
+
+def _remembering_async(kind: Any, memory: Any, talk: Talk) -> type:
+    async def request(self: Any, cast_to: Any, options: Any, *, stream: bool = False, stream_cls: Any = None) -> Any:
+        call = Call.of(options)
+        if call is None:
+            return await kind.request(self, cast_to, options, stream=stream, stream_cls=stream_cls)
+        options = call.with_memory(options, await talk.recall_async(memory, call.asked))
+        response = await kind.request(self, cast_to, options, stream=stream, stream_cls=stream_cls)
+
+        async def learn() -> None:
+            if call.first_time():
+                await talk.learn_async(memory, call.asked, call.recalled, call.reply)
+
+        _mark(response, call)
+        if stream and hasattr(type(response), "__anext__"):
+            return _teed(response, _async_tee(type(response)), call, learn)
+        call.heard.whole(response)
+        call.complete = True
+        await learn()
+        return response
+
+    return type(kind.__name__, (kind,), {"request": request})
+
+
+def _mark(response: Any, call: Call) -> None:
+    """Beside the reply's fields, so that what it dumps and compares as stays what the API said."""
+    object.__setattr__(response, _TRACE, call.recalled.trace_id)
+
+
+def _teed(stream: Any, kind: type, call: Call, learn: Any) -> Any:
+    stream.__class__ = kind
+    stream.memkit_call, stream.memkit_learn = call, learn
+    return stream
+
+
+@functools.cache
+def _sync_tee(kind: Any) -> type:
+    class Teed(kind):
+        def __iter__(self) -> Iterator[Any]:
+            try:
+                for item in super().__iter__():
+                    self.memkit_call.heard.event(item)
+                    yield item
+                self.memkit_call.complete = True
+            finally:
+                self.memkit_learn()
+
+        def __next__(self) -> Any:
+            try:
+                item = super().__next__()
+            except StopIteration:
+                self.memkit_call.complete = True
+                self.memkit_learn()
+                raise
+            self.memkit_call.heard.event(item)
+            return item
+
+        def close(self) -> None:
+            super().close()
+            self.memkit_learn()
+
+    return Teed
+
+
+@functools.cache
+def _async_tee(kind: Any) -> type:
+    class Teed(kind):
+        async def __aiter__(self) -> AsyncIterator[Any]:
+            try:
+                async for item in super().__aiter__():
+                    self.memkit_call.heard.event(item)
+                    yield item
+                self.memkit_call.complete = True
+            finally:
+                await self.memkit_learn()
+
+        async def __anext__(self) -> Any:
+            try:
+                item = await super().__anext__()
+            except StopAsyncIteration:
+                self.memkit_call.complete = True
+                await self.memkit_learn()
+                raise
+            self.memkit_call.heard.event(item)
+            return item
+
+        async def close(self) -> None:
+            await super().close()
+            await self.memkit_learn()
+
+    return Teed
