@@ -1,0 +1,297 @@
+"""From a label on an answer to the decisions that earned it. No gold: only what the log holds.
+
+    y high   the decisions that wrote what was cited, and the decision on the last relevant moment (NOOPs too)
+    y low    what that last relevant moment said …
+               … never came into the bank, or cost the bank what it knew   → blame that decision
+               … is in the bank, but was not served                        → a row for the ranker
+               … was served, and the answer is wrong all the same          → a row for the answerer
+             no relevant moment                                            → dropped, and counted
+
+Blaming the writer of what was cited would be wrong more often than right: the usual fault is a later turn that failed
+to update it. Relevance is the runtime's own retrieval over the moments of the talk (moments.py), narrowed to those that
+say all that the question asks about (topics.py).
+
+Answers seldom reward a NOOP, so decisions credited in this way alone would teach a manager to store everything. `guard`
+adds decisions that left duplicates and chit-chat alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from memkit.embedders import make_embedder
+from memkit.embedders.base import Embedder
+from memkit.models import MemoryRecord, Op
+from memkit.retrieval.text import terms
+from memkit_train.trajectories.labels import labels
+from memkit_train.trajectories.moments import Moment, MomentIndex, moments
+from memkit_train.trajectories.source import TrajectorySource
+from memkit_train.trajectories.topics import Topics
+from memkit_train.trajectories.values import AnswerEvent, Credit, Decision, Episode, Label, RankerRow
+
+CANDIDATES = 30
+"""Moments that retrieval may propose per question."""
+GUARD_WEIGHT = 0.3
+RARE = 0.1
+"""Share of the moments that may have a word for it to count as somebody's value."""
+ALIKE = 0.5
+"""Share of a cited memory's words that a moment must have to be about the same."""
+
+
+@dataclass(slots=True)
+class Credited:
+    """What the labels of one or many users came to."""
+
+    credits: list[Credit] = field(default_factory=list[Credit])
+    ranker: list[RankerRow] = field(default_factory=list[RankerRow])
+    dropped: Counter[str] = field(default_factory=Counter[str])
+    """Labels that led nowhere, by reason."""
+
+    def extend(self, other: Credited) -> None:
+        self.credits += other.credits
+        self.ranker += other.ranker
+        self.dropped += other.dropped
+
+
+def learn_topics(source: TrajectorySource, users: Sequence[str] | None = None) -> Topics:
+    """One pass over the log, one user at a time."""
+    topics = Topics()
+    for episode in source.episodes(users):
+        texts = revisions(episode.ops)
+        topics.learn(
+            (event, [texts[key].text for key in event.cited if key in texts]) for event in episode.answers
+        )  # fmt: skip
+    return topics
+
+
+def assign(
+    source: TrajectorySource, users: Sequence[str] | None = None, *, topics: Topics | None = None,
+    embedder: Embedder | None = None,
+) -> Iterator[tuple[Episode, Credited]]:  # fmt: skip
+    """Credit for every user, one at a time."""
+    topics = topics or learn_topics(source, users)
+    embedder = embedder or make_embedder("hash")
+    for episode in source.episodes(users):
+        yield episode, credit(episode, topics, embedder)
+
+
+def credit(episode: Episode, topics: Topics, embedder: Embedder) -> Credited:
+    return Crediting(episode, topics, embedder).run()
+
+
+def revisions(ops: Iterable[Op]) -> dict[tuple[str, int], MemoryRecord]:
+    return {(op.after.id, op.after.revision): op.after for op in ops if op.after is not None}
+
+
+class Crediting:
+    def __init__(self, episode: Episode, topics: Topics, embedder: Embedder) -> None:
+        self.episode, self.topics = episode, topics
+        self.texts = revisions(episode.ops)
+        self.writers = {(op.after.id, op.after.revision): op for op in episode.ops
+                        if op.after is not None and op.after.seq == op.seq and op.cause == "decision"}  # fmt: skip
+        self.by_id = {one.decision_id: one for one in episode.decisions}
+        self.ops: dict[str, list[Op]] = {}
+        for op in episode.ops:
+            self.ops.setdefault(op.decision_id, []).append(op)
+        self.moments = moments(episode)
+        self.words = [frozenset(terms(one.text)) for one in self.moments]
+        self.index = MomentIndex(self.moments, embedder)
+        self.people = {word for one in self.moments for word in terms(one.turn.speaker)}
+        self.moment_of = {one.decision.decision_id: one for one in self.moments}
+        self.common = Counter(word for words in self.words for word in words)
+        self.out = Credited()
+
+    def run(self) -> Credited:
+        events = {event.trace_id: event for event in self.episode.answers}
+        for label in labels(self.episode):
+            event = events[label.trace_id]
+            if label.y >= 0.5:
+                self._earned(event, label)
+            else:
+                self._blamed(event, label)
+        self.out.credits += guard(self.moments, self.texts, self.out.credits, self.episode.subject)
+        return self.out
+
+    # -- good answers ------------------------------------------------------------------------------------------
+
+    def _earned(self, event: AnswerEvent, label: Label) -> None:
+        found: dict[str, tuple[Decision, str]] = {}
+        for key in event.cited:
+            op = self.writers.get(key)
+            if op is not None and (decision := self.by_id.get(op.decision_id)) is not None:
+                found[decision.decision_id] = (decision, "cited")
+        last = self.last_relevant(event)
+        if last is not None:
+            found.setdefault(last.decision.decision_id, (last.decision, "relevant"))
+        for decision, why in found.values():
+            if self._put_to_the_test(decision, event):
+                self._give(decision, label, why)
+            else:
+                self.out.dropped["right in spite of the decision, perhaps"] += 1
+        self._answered(event, label, "answered")
+        if event.cited:
+            cited = tuple(memory_id for memory_id, _ in event.cited)
+            self.out.ranker.append(
+                RankerRow(self.episode.subject, event.served, cited, label.weight, "cited", event.trace_id)
+            )
+
+    def _put_to_the_test(self, decision: Decision, event: AnswerEvent) -> bool:
+        """Whether a good answer speaks for the decision. It does not where the decision let an older memory on the
+        same matter stand, and the answerer had to pass over it; nor where it destroyed something that the question,
+        which names what was said itself, does not ask for."""
+        moment = self.moment_of.get(decision.decision_id)
+        if moment is None or not moment.is_fact:
+            return True
+        words = self.words[moment.place]
+        passed_over = {one.memory_id for one in event.served} - {memory_id for memory_id, _ in event.cited}
+        known = {record.id: record for record in self._known(event) if record.id in passed_over}
+        for one in decision.payload.get("candidates", ()):
+            record = self.texts.get((one["id"], one["revision"]))
+            if record is not None and known.get(one["id"]) == record and self._same_topic(words, record.text):
+                return False
+        named = words & set(terms(event.question)) - self.people
+        return not (named and self._value(words) <= named and _cost(self.ops.get(decision.decision_id, ()), words))
+
+    def _value(self, words: Collection[str]) -> set[str]:
+        """The words of a moment that other moments of the talk seldom have: what is said, not what it is about."""
+        return {word for word in words if self.common[word] <= RARE * len(self.moments) and word not in self.people}
+
+    def _give(self, decision: Decision, label: Label, why: str) -> None:
+        self.out.credits.append(
+            Credit(decision.decision_id, decision.role, label.y, label.weight, why, label.trace_id,
+                   self.episode.subject)
+        )  # fmt: skip
+
+    def _answered(self, event: AnswerEvent, label: Label, why: str) -> None:
+        decision = self.by_id.get(event.decision_id or "")
+        if decision is not None:
+            self._give(decision, label, why)
+
+    # -- bad answers -------------------------------------------------------------------------------------------
+
+    def _blamed(self, event: AnswerEvent, label: Label) -> None:
+        last = self.last_relevant(event)
+        if last is None:
+            self.out.dropped["no relevant turn"] += 1
+            return
+        said = self.words[last.place] - self._asked(event)
+        done = self.ops.get(last.decision.decision_id, [])
+        if _cost(done, self.words[last.place]):
+            self._give(last.decision, label, "lost")
+            return
+        holders = [record for record in self._known(event) if said <= set(terms(record.text))]
+        if not holders and not _took_away(done, said):
+            self._give(last.decision, label, "missed")
+        elif holders and not {record.id for record in holders} & {one.memory_id for one in event.served}:
+            wanted = tuple(record.id for record in holders)
+            self.out.ranker.append(
+                RankerRow(self.episode.subject, event.served, wanted, label.weight, "not served", event.trace_id)
+            )
+        elif event.decision_id in self.by_id:
+            self._answered(event, label, "answered")
+        else:
+            self.out.dropped["answered by the app"] += 1
+
+    def _asked(self, event: AnswerEvent) -> set[str]:
+        return {other for word in terms(event.question) for other in self.topics.stands_for(word)}
+
+    def _known(self, event: AnswerEvent) -> list[MemoryRecord]:
+        """The bank's memories when it was asked."""
+        live: dict[str, MemoryRecord] = {}
+        for op in self.episode.ops:
+            if op.seq > event.state_seq or not _within(op, event.as_of):
+                continue
+            if op.after is not None:
+                live[op.after.id] = op.after
+            elif op.before is not None:
+                live.pop(op.before.id, None)
+        return list(live.values())
+
+    # -- relevance ---------------------------------------------------------------------------------------------
+
+    def last_relevant(self, event: AnswerEvent) -> Moment | None:
+        """Of the moments that were known when it was asked."""
+        upto = sum(one.decision.created_at <= event.at for one in self.moments)
+        found = [
+            moment for moment, _ in self.index.search(event.question, event.at, upto)[:CANDIDATES]
+            if self.topics.covers(self.words[moment.place], event.question)
+        ]  # fmt: skip
+        for key in event.cited if not found else ():
+            record = self.texts.get(key)
+            if record is not None:
+                near = self.index.search(record.text, event.at, upto)[:CANDIDATES]
+                found += [moment for moment, _ in near if self._same_topic(self.words[moment.place], record.text)]
+        admitted = [one for one in found if not isinstance(event.as_of, datetime) or one.turn.at <= event.as_of]
+        return max(admitted, key=lambda one: one.place, default=None)
+
+    def _same_topic(self, words: Collection[str], text: str) -> bool:
+        """Of the same people, and with half of the words."""
+        own = set(terms(text))
+        if own & self.people != self.people.intersection(words):
+            return False
+        return len(own.intersection(words)) >= ALIKE * len(own)
+
+
+def _within(op: Op, as_of: int | datetime | None) -> bool:
+    if as_of is None:
+        return True
+    return op.seq <= as_of if isinstance(as_of, int) else op.at <= as_of
+
+
+def _cost(done: Sequence[Op], said: Collection[str]) -> bool:
+    """Whether the ops destroyed words that the moment itself does not say."""
+    for op in done:
+        if op.before is None or op.action not in ("update", "delete"):
+            continue
+        lost = set(terms(op.before.text)) - (set(terms(op.after.text)) if op.after else set())
+        if lost - set(said):
+            return True
+    return False
+
+
+def _took_away(done: Sequence[Op], said: Collection[str]) -> bool:
+    """Whether the ops removed what the moment speaks of: then its absence is the value."""
+    for op in done:
+        if op.before is not None and op.action in ("update", "delete"):
+            lost = set(terms(op.before.text)) - (set(terms(op.after.text)) if op.after else set())
+            if lost & set(said):
+                return True
+    return False
+
+
+# -- the bias guard ----------------------------------------------------------------------------------------------------
+
+
+def guard(
+    found: Sequence[Moment], texts: dict[tuple[str, int], MemoryRecord], given: Sequence[Credit], subject: str
+) -> list[Credit]:
+    """NOOPs on what a shown memory says already, and replies that drew nothing from a turn like nothing else."""
+    spoken_for = {one.decision_id for one in given}
+    out: list[Credit] = []
+    for moment in found:
+        decision = moment.decision
+        if decision.decision_id in spoken_for:
+            continue
+        why = _left_alone(moment, decision, texts)
+        if why:
+            spoken_for.add(decision.decision_id)
+            out.append(Credit(decision.decision_id, decision.role, 1.0, GUARD_WEIGHT, why, "", subject))
+    return out
+
+
+def _left_alone(moment: Moment, decision: Decision, texts: dict[tuple[str, int], MemoryRecord]) -> str:
+    drafts = decision.payload.get("drafts", ())
+    if any(draft["action"] != "noop" for draft in drafts):
+        return ""
+    if decision.role == "extractor":
+        return "" if moment.is_fact else "chitchat"
+    said = set(terms(moment.text))
+    shown = [texts.get((one["id"], one["revision"])) for one in decision.payload.get("candidates", ())]
+    near = [set(terms(record.text)) for record in shown if record is not None]
+    if any(said <= words for words in near):
+        return "duplicate"
+    alike = max((len(said & words) / max(1, len(said)) for words in near), default=0.0)
+    return "chitchat" if alike < ALIKE else ""

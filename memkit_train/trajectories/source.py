@@ -1,0 +1,221 @@
+"""Where trajectories are read from. A source needs no model, streams in constant memory (one page, or one user), and
+leaves out what may not be learned from: users and banks that opted out, turns marked so, erased users anyway.
+
+    StoreSource("./memory")        a store in use; read-only, beside the app that writes it
+    BundleSource("./bundle")       a slice of one, carried to another machine (see bundle.py)
+
+Past one machine, another source is another class with these methods.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from memkit.journal import DecisionRecord, Journal
+from memkit.models import JSON, Bank, micros
+from memkit.seams import RandomIds, SystemClock
+from memkit.store import Trajectories
+from memkit.store.trajectories import was_used
+from memkit_train.errors import NoRows
+from memkit_train.trajectories.values import AnswerEvent, Decision, Episode, TurnLog, answer_event
+
+if TYPE_CHECKING:
+    from memkit.journal import FeedbackRecord
+    from memkit.models import Op
+
+PAGE = 4_096
+_COLUMNS = (
+    "seq", "decision_id", "intake_id", "user_id", "agent_id", "role", "state_seq", "created_at", "model", "adapter",
+    "propensity", "prompt_hash", "ok", "payload", "blobs", "prompt_ids", "token_ids", "logprobs",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """How far a log was read: newest decision and newest op."""
+
+    decision: int
+    seq: int
+
+
+class TrajectorySource(Protocol):
+    def users(self) -> list[str]:
+        """User ids that may be learned from, in order."""
+        ...
+
+    def subject(self, user_id: str) -> str:
+        """The opaque id that rows, manifests and erasures know the user by."""
+        ...
+
+    def decisions(self, *, user_id: str | None = None) -> Iterator[Decision]: ...
+
+    def answers(self, *, user_id: str | None = None) -> Iterator[AnswerEvent]: ...
+
+    def episodes(self, users: Sequence[str] | None = None) -> Iterator[Episode]:
+        """One user at a time."""
+        ...
+
+    def watermark(self) -> Watermark: ...
+
+
+class StoreSource:
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.journal = Journal.open(self.path, clock=SystemClock(), ids=RandomIds(), read_only=True)
+        self._table = Trajectories(self.path / "lance", lock=self.journal.lance_lock)
+        self.journal.sealed = self._table.fetch
+        self._banks: dict[Bank, bool] = {}
+
+    # -- who ---------------------------------------------------------------------------------------------------
+
+    def users(self) -> list[str]:
+        return [
+            info.user_id for info in self.journal.users()
+            if any(self._trainable(Bank(info.user_id, agent)) for agent in info.agents)
+        ]  # fmt: skip
+
+    def subject(self, user_id: str) -> str:
+        return self.journal.subject(user_id)
+
+    def may_learn(self, user_id: str, agent_id: str) -> bool:
+        return self._trainable(Bank(user_id, agent_id))
+
+    def _trainable(self, bank: Bank) -> bool:
+        if bank not in self._banks:
+            self._banks[bank] = self.journal.is_trainable(bank)
+        return self._banks[bank]
+
+    def watermark(self) -> Watermark:
+        newest = self.journal.unsealed()
+        number = newest[-1][0] if newest else 0
+        while newest and (newest := self.journal.unsealed(after=number)):
+            number = newest[-1][0]
+        return Watermark(max(number, self._table.last_seq()), self.journal.last_seq())
+
+    # -- streams -----------------------------------------------------------------------------------------------
+
+    def decisions(self, *, user_id: str | None = None) -> Iterator[Decision]:
+        """In the order of the log: the sealed ones, then those still in the journal."""
+        self._banks.clear()
+        barred = self.journal.untrainable_intakes()
+        banks: dict[tuple[str, str], Bank] = {}
+        last = 0
+        while True:
+            for page in self._table.scan(columns=_COLUMNS, after=last, user_id=user_id, batch_rows=PAGE):
+                yield from (one for one in _from_arrow(page, banks) if self._admitted(one, barred))
+            last = max(last, self._table.last_seq())
+            while True:
+                hot = self.journal.unsealed(after=last)
+                if self._table.last_seq() > last:
+                    break  # sealed meanwhile: read it from there
+                if not hot:
+                    return
+                for number, record in hot:
+                    if user_id in (None, record.bank.user_id):
+                        one = from_record(number, record)
+                        if self._admitted(one, barred):
+                            yield one
+                last = hot[-1][0]
+
+    def _admitted(self, decision: Decision, barred: set[str]) -> bool:
+        return self._trainable(decision.bank) and decision.intake_id not in barred
+
+    def answers(self, *, user_id: str | None = None) -> Iterator[AnswerEvent]:
+        """Reads that led to an answer, the runtime's own or one that the app reported."""
+        for trace in self.journal.iter_traces(user_id=user_id):
+            if "answer" in trace.payload and self._trainable(trace.bank):
+                yield answer_event(trace.trace_id, trace.bank, trace.state_seq, trace.payload, trace.created_at)
+
+    def episodes(self, users: Sequence[str] | None = None) -> Iterator[Episode]:
+        self._banks.clear()
+        barred = self.journal.untrainable_intakes()
+        for user_id in self.users() if users is None else users:
+            yield self._episode(user_id, barred)
+
+    def _episode(self, user_id: str, barred: set[str]) -> Episode:
+        intakes = [
+            TurnLog(state.intake, state.status,
+                    None if state.seq_first is None else (state.seq_first, state.seq_last or state.seq_first))
+            for state in self.journal.iter_intakes(user_id=user_id)
+            if self._trainable(state.intake.bank)
+        ]  # fmt: skip
+        ops: list[Op] = [op for op in self.journal.iter_ops(user_id=user_id) if self._trainable(op.bank)]
+        found = (from_record(n, one) for n, one in enumerate(self.journal.iter_decisions(user_id=user_id)))
+        decisions = [one for one in found if self._admitted(one, barred)]
+        answers = list(self.answers(user_id=user_id))
+        feedback: dict[str, tuple[FeedbackRecord, ...]] = {}
+        for trace_id in (*(one.trace_id for one in answers), *(one.intake.intake_id for one in intakes)):
+            if given := self.journal.feedback_for(trace_id):
+                feedback[trace_id] = tuple(given)
+        return Episode(
+            user_id, self.subject(user_id), tuple(intakes), tuple(ops), tuple(decisions), tuple(answers), feedback
+        )
+
+    def adapter_counts(self) -> dict[str, dict[str, int]]:
+        """Role → adapter ("" for none) → decisions."""
+        counts: dict[str, Counter[str]] = {}
+        for one in self.decisions():
+            counts.setdefault(one.role, Counter())[one.adapter or ""] += 1
+        return {role: dict(found) for role, found in sorted(counts.items())}
+
+    def close(self) -> None:
+        self.journal.close()
+
+    def __enter__(self) -> StoreSource:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def need_users(source: TrajectorySource) -> list[str]:
+    users = source.users()
+    if not users:
+        raise NoRows(
+            "this log has no users that may be learned from", why="it is empty, or everybody opted out",
+            fix="collect some conversations first",
+        )  # fmt: skip
+    return users
+
+
+def from_record(number: int, record: DecisionRecord) -> Decision:
+    payload: JSON = record.payload
+    arrays = {name: payload.get(name) for name in ("prompt_ids", "token_ids", "logprobs")}
+    return Decision(
+        number, record.decision_id, record.intake_id, record.bank, record.role, record.state_seq,
+        micros(record.created_at), payload.get("model"), payload.get("adapter"), payload.get("propensity"),
+        payload.get("prompt_hash"), was_used(payload),
+        *(None if value is None else tuple(value) for value in arrays.values()),
+        payload={name: value for name, value in payload.items() if name not in arrays}, blobs=record.blobs,
+    )  # fmt: skip
+
+
+def _from_arrow(page: Any, banks: dict[tuple[str, str], Bank]) -> Iterator[Decision]:
+    """Token arrays are cut out of their flat buffers: element by element they would cost a hundred times as much."""
+    page = page.combine_chunks()
+    names = [name for name in _COLUMNS if name not in ("created_at", "prompt_ids", "token_ids", "logprobs")]
+    plain = [page.column(name).to_pylist() for name in names]
+    created = page.column("created_at").cast("int64").to_pylist()
+    arrays = [_lists(page.column(name)) for name in ("prompt_ids", "token_ids", "logprobs")]
+    for values, at, ids, reply, logprobs in zip(zip(*plain, strict=True), created, *arrays, strict=True):
+        number, name, intake, user, agent, role, state, model, adapter, chance, prompt, ok, payload, blobs = values
+        bank = banks.get((user, agent))
+        if bank is None:
+            bank = banks[user, agent] = Bank(user, agent)
+        yield Decision(
+            number, name, intake or None, bank, role, state, at, model, adapter, chance, prompt, ok, ids, reply,
+            logprobs, payload, blobs,
+        )  # fmt: skip
+
+
+def _lists(column: Any) -> Iterator[tuple[Any, ...] | None]:
+    for chunk in column.chunks:
+        flat = chunk.values.to_numpy(zero_copy_only=False)
+        ends = chunk.offsets.to_numpy().tolist()
+        valid = chunk.is_valid().to_pylist()
+        for row, known in enumerate(valid):
+            yield tuple(flat[ends[row] : ends[row + 1]].tolist()) if known else None
