@@ -1,0 +1,43 @@
+"""Policies with one fault each, as backbones: they read what a model reads and reply in its grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memkit.backbones.base import GenReply, GenRequest
+from memkit.models import Turn
+from memkit_train.evaluate.loaders.world import as_conversation
+from memkit_train.worlds import Episode, OracleBackbone
+
+
+def turns_of(episode: Episode) -> list[Turn]:
+    return [said.as_turn(episode.user_id) for said in as_conversation(episode).turns]
+
+
+class OnlyAdds(OracleBackbone):
+    """Never updates, never deletes, never leaves anything alone."""
+
+    def _manage(self, request: GenRequest, fact: str, shown: list[tuple[int, str]]) -> list[str]:
+        return ["ADD"]
+
+
+class Empties(OracleBackbone):
+    """Adds, and deletes what it is shown."""
+
+    def _manage(self, request: GenRequest, fact: str, shown: list[tuple[int, str]]) -> list[str]:
+        return ["ADD", f"DELETE {shown[0][0]}"] if shown else ["ADD"]
+
+
+class Breaks(OracleBackbone):
+    """The right operations, in a form that nobody can read half of the time."""
+
+    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+        replies = super().generate(requests)
+        return [
+            reply if hash_of(request) % 2 else GenReply("I would say: " + reply.text.lower() + " I think", model="b")
+            for request, reply in zip(requests, replies, strict=True)
+        ]
+
+
+def hash_of(request: GenRequest) -> int:
+    return sum(request.key.encode())

@@ -1,0 +1,72 @@
+"""Stores that simulated users made: they talk to a memory run by a world policy, ask, and rate some answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from memkit import Memory
+from memkit.backbones.base import Backbone
+from memkit_train.worlds import Ask, Episode, Knobs, Manners, Say, SimulatedUser, TeacherBackbone, Truth, generate
+
+SMALL = Knobs(sessions=3, turns=3, extra_turns=0, probes=2, questions=4)
+
+
+class Hands:
+    """A clock that is set."""
+
+    def __init__(self, at: datetime) -> None:
+        self.at = at
+
+    def now(self) -> datetime:
+        return self.at
+
+
+class Counted:
+    """Ids in order, so that two stores made alike are alike."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def new(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}_{self.count:06d}"
+
+
+def world(count: int = 3, seed: int = 0, knobs: Knobs = SMALL) -> list[Episode]:
+    return generate(count, seed=seed, knobs=knobs)
+
+
+def teacher(episodes: Sequence[Episode], seed: int = 0) -> TeacherBackbone:
+    return TeacherBackbone(Truth(episodes), seed=seed)
+
+
+def lived(
+    path: Path, episodes: Sequence[Episode], backbone: Backbone, *, manners: Manners | None = None, **more: Any
+) -> Path:
+    """A store after every user said, asked and rated everything. Closed when it is returned."""
+    clock = Hands(episodes[0].sessions[0].at)
+    with Memory(path, model=backbone, clock=clock, ids=Counted(), **more) as memory:
+        for episode in episodes:
+            user = SimulatedUser(episode, manners=manners or Manners(rated=1.0, wrong_ratings=0.0))
+            for event in user.script():
+                _follow(memory, episode.user_id, user, event, clock)
+    return path
+
+
+def _follow(memory: Memory, user_id: str, user: SimulatedUser, event: Say | Ask, clock: Hands) -> None:
+    if isinstance(event, Say):
+        turn = event.turn
+        clock.at = max(clock.at, turn.at)
+        message = {"role": turn.role, "name": turn.speaker, "content": turn.text}
+        memory.add(message, user_id=user_id, session_id=event.session_id, at=turn.at)
+        return
+    clock.at = max(clock.at, event.question.asked_at)
+    answer = memory.answer(event.question.text, user_id=user_id)
+    reaction = user.react(event, answer.text)
+    if reaction.rating is not None:
+        memory.feedback(answer.trace_id, reward=reaction.rating, user_id=user_id)
+    if reaction.follow_up is not None:
+        _follow(memory, user_id, user, reaction.follow_up, clock)

@@ -1,0 +1,115 @@
+"""Replay: what was logged comes out again, and from any state another policy can be asked."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from memkit.embedders import make_embedder
+from memkit.models import digest
+from memkit.pipeline.record import prompt_text
+from memkit_train.replay import Env, Policy, script_of, scripts_of
+from memkit_train.replay.env import lockstep
+from memkit_train.trajectories import StoreSource
+from memkit_train.worlds import OracleBackbone, TeacherBackbone, Truth
+from tests.train.policies import turns_of
+from tests.train.stores import lived, teacher, world
+
+EPISODES = world(3)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lived(tmp_path_factory.mktemp("lived") / "store", EPISODES, teacher(EPISODES))
+
+
+@pytest.fixture(scope="module")
+def env() -> Env:
+    return Env(make_embedder("hash"))
+
+
+def test_every_logged_state_is_entered_and_the_same_policy_decides_the_same_to_the_end(store: Path, env: Env) -> None:
+    with StoreSource(store) as source:
+        for episode in source.episodes():
+            (script,) = scripts_of(episode)
+            truth = source.journal.live(bank=script.bank)
+            logged = env.logged(script)
+            assert sum(len(scene.ops) for scene in script.scenes) == len(episode.ops)
+            assert {r.id: r.text for r in logged[-1].live.state} == {record.id: record.text for _, record in truth}
+            prompts = {one.decision_id: one.prompt_hash for one in episode.decisions}
+            (trail,) = env.run([(env.start(script), Policy(teacher(EPISODES)))], upto=None)
+            assert [digest(prompt_text(call.prompt)) for call in trail.calls] == [
+                prompts[call.decision_id] for call in trail.calls
+            ]
+            assert trail.end.live.state.hash() == logged[-1].live.state.hash()
+            assert [step.before.state.hash() for step in trail.steps] == [s.live.state.hash() for s in logged[:-1]]
+
+
+def test_alternatives_from_one_state_share_it_and_differ_by_seed(env: Env) -> None:
+    script = script_of(EPISODES[0].user_id, turns_of(EPISODES[0]))
+    (prefix,) = env.run([(env.start(script), Policy(OracleBackbone(Truth(EPISODES))))], upto=6)
+    state = prefix.end
+    before = state.live.state.hash()
+    starts = [(state, Policy(TeacherBackbone(Truth(EPISODES), seed=seed))) for seed in range(8)]
+    trails = env.run(starts, upto=None)
+    assert len({trail.end.live.state.hash() for trail in trails}) > 1
+    assert all(trail.start.live is state.live for trail in trails), "a fork is a reference, not a copy"
+    assert state.live.state.hash() == before
+
+
+def test_lanes_in_step_are_what_they_are_alone(env: Env) -> None:
+    policy = Policy(teacher(EPISODES))
+    states = [env.start(script_of(one.user_id, turns_of(one))) for one in EPISODES]
+    together = env.run([(state, policy) for state in states], upto=None)
+    for state, trail in zip(states, together, strict=True):
+        (alone,) = env.run([(state, policy)], upto=None)
+        assert alone.end.live.state.hash() == trail.end.live.state.hash()
+
+
+def test_requests_of_all_lanes_are_generated_together(env: Env) -> None:
+    sizes: list[int] = []
+
+    class Watching(OracleBackbone):
+        def generate(self, requests):
+            sizes.append(len(requests))
+            return super().generate(requests)
+
+    policy = Policy(Watching(Truth(EPISODES)))
+    env.run([(env.start(script_of(one.user_id, turns_of(one))), policy) for one in EPISODES])
+    assert max(sizes) == len(EPISODES)
+    assert lockstep([]) == []
+
+
+def test_what_the_app_did_itself_is_done_again_where_it_still_applies(tmp_path: Path, env: Env) -> None:
+    from memkit import Memory
+
+    (one,) = EPISODES[:1]
+    path = lived(tmp_path / "store", [one], teacher(EPISODES))
+    with Memory(path, model=OracleBackbone(Truth(EPISODES))) as memory:
+        first = memory.list(user_id=one.user_id)[0]
+        memory.add("A note of the app.", user_id=one.user_id, infer=False)
+        memory.delete(first.id, user_id=one.user_id)
+    with StoreSource(path) as source:
+        (script,) = scripts_of(next(iter(source.episodes())))
+    (same,) = env.run([(env.start(script), Policy(teacher(EPISODES)))], upto=None)
+    assert same.end.live.state.hash() == env.logged(script)[-1].live.state.hash()
+    (other,) = env.run([(env.start(script), Policy(OracleBackbone(Truth(EPISODES))))], upto=None)
+    assert any(record.text == "A note of the app." for record in other.end.live.state)
+
+
+@pytest.mark.slow
+def test_operations_and_retrieval_cost_little_at_a_bank_of_300(env: Env) -> None:
+    from datetime import UTC, datetime
+
+    from memkit.models import MemoryRecord
+    from memkit.pipeline.bank import LiveBank
+
+    records = [MemoryRecord(f"m{n}", f"Ana met person{n} in city{n % 40}.", seq=n + 1) for n in range(300)]
+    live = LiveBank.of(records, env.embedder, 300)
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    began = time.process_time()
+    for n in range(200):
+        live.candidates([f"Ana met friend{n} in city{n}."], env.embedder, k=5, now=now)
+    assert (time.process_time() - began) / 200 < 0.003
