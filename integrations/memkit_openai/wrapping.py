@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from memkit import AsyncMemory, Memory
@@ -64,7 +64,7 @@ class Call:
     dialect: Dialect
     asked: Asked
     heard: Heard
-    recalled: Recalled = Recalled()
+    recalled: Recalled = field(default_factory=Recalled)
     complete: bool = False
     learned: bool = False
 
