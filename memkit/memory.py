@@ -67,6 +67,7 @@ class Memory:
             instructions=instructions, redact=redact, config=config, mode=mode, clock=clock, ids=ids,
             model_options=model_options,
         )  # fmt: skip
+        upkeep.finish_erasures(self._runtime)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memkit.inputs import wrong_verb
-
-if TYPE_CHECKING:
-    from memkit.memory import Memory
 
 _WITH_AGENT = frozenset({"add", "search", "context", "answer", "list", "delete_all", "trainable"})
 _SCOPED = _WITH_AGENT | {
@@ -19,9 +16,9 @@ _SCOPED = _WITH_AGENT | {
 
 
 class UserMemory:
-    """Every verb of `Memory` that takes a user_id, without it."""
+    """Every verb of a `Memory` (or `AsyncMemory`) that takes a user_id, without it."""
 
-    def __init__(self, memory: Memory, user_id: str, agent_id: str | None = None) -> None:
+    def __init__(self, memory: object, user_id: str, agent_id: str | None = None) -> None:
         self._memory, self.user_id, self.agent_id = memory, user_id, agent_id
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

@@ -9,23 +9,32 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from memkit.errors import Conflict, InvalidInput
 from memkit.journal import intakes, oplog, trail
 from memkit.journal.codec import PARKED
 from memkit.journal.engine import Tx
-from memkit.journal.records import DecisionRecord, FeedbackRecord, Intake, IntakeState, Trace
+from memkit.journal.records import DecisionRecord, FeedbackRecord, Intake, IntakeState, Trace, UserInfo
 from memkit.models import JSON, Bank, MemoryRecord, Op, Turn
 
-if TYPE_CHECKING:
-    from memkit.journal.reader import JournalReader
+
+class Source(Protocol):
+    """What `dump` reads of a journal."""
+
+    def iter_intakes(self, *, user_id: str | None = None) -> Iterator[IntakeState]: ...
+    def iter_ops_with_intakes(self, *, user_id: str | None = None) -> Iterator[tuple[Op, str | None]]: ...
+    def iter_decisions(self, *, user_id: str | None = None) -> Iterator[DecisionRecord]: ...
+    def iter_traces(self, *, user_id: str | None = None) -> Iterator[Trace]: ...
+    def feedback_for(self, trace_id: str) -> list[FeedbackRecord]: ...
+    def users(self) -> list[UserInfo]: ...
+
 
 _BATCH = 500
 """Records per transaction of an import."""
 
 
-def dump(journal: JournalReader, user_id: str | None) -> Iterator[JSON]:
+def dump(journal: Source, user_id: str | None) -> Iterator[JSON]:
     """Turns, then ops, then what was decided, read and rated: each record after those that it refers to."""
     for state in journal.iter_intakes(user_id=user_id):
         yield {"record": "intake"} | _intake_to_json(state)

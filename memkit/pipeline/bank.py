@@ -6,8 +6,8 @@ why a decision sees the same candidates in production and in training."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memkit.embedders.base import Embedder
@@ -19,13 +19,21 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from memkit.store import Slice
+
 Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
 
 
-@dataclass(frozen=True, slots=True)
 class LiveBank:
-    state: BankState
-    index: BankIndex
+    def __init__(self, index: BankIndex, seq: int, state: BankState | None = None) -> None:
+        """`state` holds the records of `index`; it is made when somebody asks for more than a ranking."""
+        self.index, self.seq = index, seq
+        if state is not None:
+            self.state = state
+
+    @cached_property
+    def state(self) -> BankState:
+        return BankState({record.id: record for record in self.index.records}, self.seq)
 
     @classmethod
     def empty(cls, embedder: Embedder) -> LiveBank:
@@ -34,27 +42,26 @@ class LiveBank:
     @classmethod
     def of(cls, records: Sequence[MemoryRecord], embedder: Embedder, seq: int) -> LiveBank:
         if not records:
-            return cls(BankState({}, seq), BankIndex.build((), None))
+            return cls(BankIndex.build((), None), seq)
         return cls.with_vectors(records, embedder.embed([embed_text(record) for record in records]), seq)
 
     @classmethod
     def with_vectors(cls, records: Sequence[MemoryRecord], vectors: NDArray[np.float32], seq: int) -> LiveBank:
         """`vectors[i]` belongs to `records[i]`; the order of the rows does not matter."""
-        return cls(BankState({record.id: record for record in records}, seq), BankIndex.build(records, vectors))
+        return cls(BankIndex.build(records, vectors), seq)
+
+    @classmethod
+    def projected(cls, found: Slice) -> LiveBank:
+        """What LanceDB holds of a bank."""
+        return cls(BankIndex.of_columns(found.columns, found.vectors, found.stored), found.watermark)
 
     @classmethod
     def joined(cls, parts: Sequence[LiveBank]) -> LiveBank:
         """Several banks of one user as one, to be read."""
-        records = {record.id: record for part in parts for record in part.state}
-        newest = max(part.seq for part in parts)
-        return cls(BankState(records, newest), BankIndex.joined([part.index for part in parts]))
-
-    @property
-    def seq(self) -> int:
-        return self.state.seq
+        return cls(BankIndex.joined([part.index for part in parts]), max(part.seq for part in parts))
 
     def __len__(self) -> int:
-        return len(self.state)
+        return len(self.index)
 
     def after(self, ops: Sequence[Op], embedder: Embedder) -> LiveBank:
         """The bank after `ops`; only what they changed is embedded and re-indexed."""
@@ -66,9 +73,9 @@ class LiveBank:
         changed.sort(key=lambda record: (record.seq, record.id))
         removed = [key for key in touched if state.get(key) is None and self.state.get(key) is not None]
         if not changed and not removed:
-            return LiveBank(state, self.index)
+            return LiveBank(self.index, state.seq, state)
         vectors = embedder.embed([embed_text(record) for record in changed])
-        return LiveBank(state, self.index.updated(list(zip(changed, vectors, strict=True)), removed))
+        return LiveBank(self.index.updated(list(zip(changed, vectors, strict=True)), removed), state.seq, state)
 
     def candidates(
         self,
@@ -81,7 +88,7 @@ class LiveBank:
         weights: RankerWeights | None = None,
     ) -> list[list[Scored]]:
         """The memories that a manager is shown for each text: exact, scoped, deterministic."""
-        if not len(self.state) or not texts:
+        if not len(self) or not texts:
             return [[] for _ in texts]
         vectors = embedder.embed(list(texts))
         queries = (

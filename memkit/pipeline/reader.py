@@ -118,8 +118,7 @@ class BankReader:
             records = [record for _, record in self._journal.live(bank=bank)]
             return LiveBank.of(records, self._embedder, seq)
         projected = self._projection().slice(bank.user_id, bank.agent_id)
-        records = [record for _, record in projected.records]
-        live = LiveBank.with_vectors(records, projected.vectors, projected.watermark)
+        live = LiveBank.projected(projected)
         return live.after(self._journal.ops(bank=bank, after=projected.watermark, upto=seq), self._embedder)
 
     def _slot(self, bank: Bank) -> _Slot:

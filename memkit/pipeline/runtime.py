@@ -18,7 +18,6 @@ from memkit.embedders.deferred import default_or
 from memkit.errors import EmbedderMismatch, InvalidConfig, StoreClosed
 from memkit.journal import Journal
 from memkit.models import Bank
-from memkit.pipeline import upkeep
 from memkit.pipeline.projector import Projector
 from memkit.pipeline.reader import BankReader
 from memkit.pipeline.sealer import Sealer
@@ -88,8 +87,6 @@ class Runtime:
         self.traces = TraceBuffer(self.journal, self.clock)
         self._explore = explore
         _OPEN.add(self)
-        for user_id in self.journal.unfinished_erasures():
-            upkeep.erase(self, user_id)
         if self.journal.pending_count():
             self.workers.wake()  # turns that an earlier process accepted and did not live to decide
 

@@ -75,6 +75,12 @@ def set_trainable(runtime: Runtime, bank: Bank, agent_id: str | None, value: boo
     runtime.journal.set_trainable(bank.user_id if agent_id is None else bank, value)
 
 
+def finish_erasures(runtime: Runtime) -> None:
+    """What a process that died in the middle of an erasure left to do."""
+    for user_id in runtime.journal.unfinished_erasures():
+        erase(runtime, user_id)
+
+
 def erase(runtime: Runtime, user_id: str) -> EraseReceipt:
     """The intent first, then LanceDB (with no projector at work), then the journal, caches, adapters. Each step can be
     repeated: an erase that was interrupted is finished by the next process that opens the store."""
