@@ -1,0 +1,46 @@
+"""Is what was written down what was said? A right answer from a wrong memory must not be reinforced."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from memkit.models import Op, Turn
+from memkit.retrieval.text import terms
+from memkit_train.rewards.base import Rollout
+
+_TELLING = re.compile(r"\b(?:[A-Z][\w'-]*|\w*\d\w*)\b")
+"""Names and numbers: what cannot be a paraphrase."""
+
+
+@dataclass(frozen=True, slots=True)
+class FidelityReward:
+    """Mean over written texts of the share of their names and numbers that the source turns, their speakers, or the
+    memory that was rewritten hold."""
+
+    name: str = "fidelity"
+
+    def __call__(self, rollouts: Sequence[Rollout]) -> list[float | None]:
+        return [self._score(one) for one in rollouts]
+
+    def _score(self, rollout: Rollout) -> float | None:
+        found = [
+            supported(op, (*step.scene.context_turns, *step.scene.turns))
+            for step in rollout.trail.steps for op in step.ops
+            if op.action in ("add", "update") and op.after is not None
+        ]  # fmt: skip
+        return fmean(found) if found else None
+
+
+def supported(op: Op, turns: Iterable[Turn]) -> float:
+    """Of one op. Turns that it does not name as its source do not count where it names any."""
+    assert op.after is not None
+    named = set(op.source_turns)
+    sources = [turn for turn in turns if not named or turn.turn_id in named]
+    heard = {term for turn in sources for term in terms(f"{turn.speaker} {turn.text}")}
+    if op.before is not None:
+        heard.update(terms(op.before.text))
+    said = [term for word in _TELLING.findall(op.after.text) for term in terms(word)]
+    return fmean(float(term in heard) for term in said) if said else 1.0

@@ -1,0 +1,117 @@
+"""Every bad adapter is refused, by the gate that is there for it: policies with one fault each, measured in a world."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from memkit.backbones.base import Backbone
+from memkit.embedders import make_embedder
+from memkit_train.evaluate import metrics
+from memkit_train.gate import Exposure, Limits, Verdict, gate
+from memkit_train.replay import Env, Policy, script_of
+from memkit_train.rewards import Answers, Probed
+from memkit_train.trial import HeldOut, Trial, trials
+from memkit_train.worlds import Episode, Knobs, OracleBackbone, TeacherBackbone, Truth, generate
+from tests.train.policies import Breaks, Empties, OnlyAdds, turns_of
+
+EPISODES = generate(36, seed=5, knobs=Knobs(sessions=4, turns=4, probes=0, questions=8), split="heldout")
+TRUTH = Truth(EPISODES)
+
+
+def user_of(episode: Episode) -> HeldOut:
+    probes = [
+        Probed(one.text, one.expected, one.asked_at, one.evidence, None,
+               frozenset({"abstain"} if metrics.abstains(one.expected) else {"update"} if one.stale else ()),
+               one.question_id)
+        for one in episode.questions if one.as_of is None
+    ]  # fmt: skip
+    return HeldOut(episode.user_id, script_of(episode.user_id, turns_of(episode)), tuple(probes))
+
+
+@functools.cache
+def tried(name: str) -> Trial:
+    backbone = POLICIES[name]()
+    embedder = make_embedder("hash")
+    users = [user_of(one) for one in EPISODES]
+    answers = Answers(OracleBackbone(TRUTH), embedder)
+    (found,) = trials(Env(embedder), [Policy(backbone, name=name)], users, answers)
+    return found
+
+
+POLICIES: dict[str, functools.partial[Backbone]] = {
+    "parent": functools.partial(TeacherBackbone, TRUTH, seed=1),
+    "equal": functools.partial(TeacherBackbone, TRUTH, seed=2),
+    "better": functools.partial(OracleBackbone, TRUTH),
+    "empties": functools.partial(Empties, TRUTH),
+    "only adds": functools.partial(OnlyAdds, TRUTH),
+    "broken": functools.partial(Breaks, TRUTH),
+}
+
+
+def verdict_on(name: str, exposures: Sequence[Exposure] | None = None) -> Verdict:
+    return gate(tried(name).tables, tried("parent").tables, exposures=exposures)
+
+
+def canaries(candidate_rank: int, seed: int = 0) -> list[Exposure]:
+    rng = random.Random(seed)
+    return [Exposure(f"c{n}", min(1001, candidate_rank * rng.randint(1, 3)), rng.randint(1, 1001), 1000)
+            for n in range(16)]  # fmt: skip
+
+
+def test_a_better_policy_passes() -> None:
+    verdict = verdict_on("better", canaries(300))
+    assert verdict.outcome == "passed", [check for check in verdict.checks if not check.passed]
+    assert all(gate.passed for gate in verdict.gates)
+    assert {"sample", "format", "target", "deletions", "growth", "memorisation"} <= {one.name for one in verdict.gates}
+
+
+def test_an_equal_policy_does_not() -> None:
+    verdict = verdict_on("equal")
+    assert verdict.outcome == "refused"
+    assert "target" in {check.name for check in verdict.failed}
+
+
+@pytest.mark.parametrize(("name", "by"), [("empties", "deletions"), ("only adds", "growth"), ("broken", "format")])
+def test_each_fault_is_refused_by_the_gate_meant_for_it(name: str, by: str) -> None:
+    verdict = verdict_on(name)
+    assert verdict.outcome == "refused"
+    assert by in {check.name for check in verdict.failed}, verdict.checks
+
+
+def test_shuffled_rewards_are_refused_by_the_target() -> None:
+    """What training on shuffled rewards gives at best: a policy whose gains are noise around zero."""
+    parent = tried("parent").tables
+    rng = random.Random(3)
+    shuffled = {
+        measure: {user: [value if rng.random() < 0.8 else rng.choice(row) for value in row]
+                  for user, row in table.items()} if measure.startswith("answer") else table
+        for measure, table in parent.items()
+    }  # fmt: skip
+    verdict = gate(shuffled, parent)
+    assert [check.name for check in verdict.failed] == ["target"]
+
+
+def test_memorised_secrets_are_refused_by_memorisation_alone() -> None:
+    verdict = verdict_on("better", canaries(1))
+    assert verdict.outcome == "refused"
+    assert [check.name for check in verdict.failed] == ["memorisation"]
+
+
+def test_too_small_a_sample_cannot_tell() -> None:
+    few = {name: dict(list(table.items())[:10]) for name, table in tried("better").tables.items()}
+    verdict = gate(few, tried("parent").tables)
+    assert verdict.outcome == "cannot tell"
+    assert not verdict.check("sample").passed
+    assert not all(gate.passed for gate in verdict.gates), "promotion must refuse it"
+
+
+def test_what_was_not_measured_is_no_passed_gate() -> None:
+    verdict = verdict_on("better")
+    assert verdict.check("memorisation").passed is None
+    assert "memorisation" not in {one.name for one in verdict.gates}
+    nothing = gate({}, {}, limits=Limits(min_probes=0, min_users=0))
+    assert nothing.outcome == "refused"
