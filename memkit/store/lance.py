@@ -28,6 +28,7 @@ Batch = Any
 _CACHE_BYTES = 64 * 1024 * 1024
 """Per connection and cache. Unbounded, lancedb's manifest cache grows with every commit."""
 
+_loaded: list[tuple[Any, Any]] = []
 _loaded_by: list[int] = []
 """The process that loaded LanceDB first."""
 
@@ -44,15 +45,17 @@ _BY_MESSAGE: tuple[tuple[type[StoreError], str, str, tuple[str, ...]], ...] = (
 def modules() -> tuple[Any, Any]:
     """(lancedb, pyarrow), loaded on first use. The environment is only filled in where the user left it open: the
     Rust core otherwise warns on stderr at every query and starts a thread pool per core and kind."""
-    os.environ.setdefault("LANCEDB_LOG", "error")
-    os.environ.setdefault("LANCE_CPU_THREADS", str(max(2, min(4, os.cpu_count() or 2))))
-    os.environ.setdefault("LANCE_IO_THREADS", "4")
-    import lancedb
-    import pyarrow
+    if not _loaded:
+        os.environ.setdefault("LANCEDB_LOG", "error")
+        os.environ.setdefault("LANCE_CPU_THREADS", str(max(2, min(4, os.cpu_count() or 2))))
+        os.environ.setdefault("LANCE_IO_THREADS", "4")
+        import lancedb
+        import pyarrow
 
-    _loaded_by.append(os.getpid())
-    del _loaded_by[1:]
-    return lancedb, pyarrow
+        _loaded_by.append(os.getpid())
+        del _loaded_by[1:]
+        _loaded.append((lancedb, pyarrow))
+    return _loaded[0]
 
 
 def forked_after_loading() -> bool:

@@ -8,13 +8,12 @@ brings nothing back: rows at or below the watermark are skipped, tombstones incl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memkit.errors import EmbedderMismatch, NewerFormat, StoreDamaged, StoreFull
 from memkit.filters import Condition
-from memkit.models import Bank, MemoryRecord
 from memkit.store import schema as layout
 from memkit.store.compile import among, differs, equals, every
 from memkit.store.lance import Batch, Handle, Schema, forked_after_loading, modules, schema_notes
@@ -140,16 +139,13 @@ class Projection:
     def _decode(self, found: Batch, user_id: str, agent_id: str | None, kinds: Collection[str] | None) -> Slice:
         """Rows are checked again here: the filter is an optimisation, this is the law."""
         self._verify(found.schema)
-        scoped, bad = layout.to_slice(found, self.dim)
+        scoped, bad = layout.to_slice(found, self.dim, lambda rows: _inside(rows, user_id, agent_id, kinds))
         if bad:
             raise StoreDamaged(
                 f"{len(bad)} rows of the projection were altered on disk", why="their checksums do not fit",
                 fix="run `memkit doctor --repair`: the projection is rebuilt from the journal", memory_ids=bad[:20],
             )  # fmt: skip
-        kept = [i for i, (bank, record) in enumerate(scoped.records) if _inside(bank, record, user_id, agent_id, kinds)]
-        if len(kept) == len(scoped.records):
-            return scoped
-        return Slice([scoped.records[i] for i in kept], scoped.vectors[kept], scoped.watermark)
+        return scoped
 
     def preselect(self, user_id: str, agent_id: str | None = None, *, vector: NDArray[np.float32] | None, text: str,
                   limit: int, kinds: Collection[str] | None = None,
@@ -171,9 +167,8 @@ class Projection:
         return self._table.read(work)
 
     def _empty(self) -> Slice:
-        import numpy as np
-
-        return Slice([], np.zeros((0, self.dim), np.float32), 0)
+        empty = layout.encode((), self.dim, self.identity)
+        return layout.to_slice(empty, self.dim, lambda rows: layout.flags(rows["deleted"]))[0]
 
     def _verify(self, schema: Schema) -> None:
         """Refuse vectors of another embedder. Checked at every call: another process may have re-embedded."""
@@ -237,7 +232,7 @@ class Projection:
         self._verify(handle.schema)
         seen: set[str] = set()
         for batch in handle.search().to_batches(_SCAN_ROWS):
-            found.extend(_examine_rows(*layout.decode(batch, self.dim), seen))
+            found.extend(_examine_rows(*layout.read_rows(batch, self.dim), seen))
         if layout.WATERMARK_ID not in seen:
             found.append(Problem("watermark", "the watermark row is missing"))
         return found or _examine_index(handle)
@@ -284,13 +279,19 @@ def _scope(user_id: str, agent_id: str | None) -> Any:
     return every(parts)
 
 
-def _inside(bank: Bank, record: MemoryRecord, user_id: str, agent_id: str | None,
-            kinds: Collection[str] | None) -> bool:  # fmt: skip
-    return (
-        bank.user_id == user_id
-        and (agent_id is None or bank.agent_id == agent_id)
-        and (kinds is None or record.kind in kinds)
-    )
+def _inside(rows: Mapping[str, Any], user_id: str, agent_id: str | None,
+            kinds: Collection[str] | None) -> NDArray[np.bool_]:  # fmt: skip
+    """Which rows are of the scope, by Python's own comparison."""
+    import numpy as np
+
+    def having(column: str, wanted: Collection[str]) -> NDArray[np.bool_]:
+        values: list[str] = rows[column].to_pylist()
+        return np.array([value in wanted for value in values], dtype=bool)
+
+    inside = having("user_id", (user_id,))
+    if agent_id is not None:
+        inside &= having("agent_id", (agent_id,))
+    return inside if kinds is None else inside & having("kind", tuple(kinds))
 
 
 def _purge_tombstones(handle: Any) -> int:
@@ -316,14 +317,13 @@ def _examine_index(handle: Handle) -> list[Problem]:
     return []
 
 
-def _examine_rows(rows: list[tuple[Any, ...]], sums: list[str], vectors: NDArray[np.float32],
-                  seen: set[str]) -> Iterator[Problem]:  # fmt: skip
-    for index, row in enumerate(rows):
-        memory_id, deleted = str(row[0]), row[-1]
+def _examine_rows(rows: list[tuple[Any, ...]], fits: list[bool], seen: set[str]) -> Iterator[Problem]:
+    for row, whole in zip(rows, fits, strict=True):
+        memory_id = str(row[0])
         if memory_id in seen:
             yield Problem("duplicate", "the id occurs more than once", memory_id)
         seen.add(memory_id)
-        if layout.checksum(row, b"" if deleted else vectors[index].data) != sums[index]:
+        if not whole:
             yield Problem("checksum", "the row is not what was written", memory_id)
         elif row[1] == layout.WATERMARK_USER and memory_id != layout.WATERMARK_ID:
             yield Problem("scope", "the row belongs to no user", memory_id)

@@ -7,21 +7,23 @@ dates. LanceDB has no checksums of its own (one flipped bit is returned as data)
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from memkit.errors import EmbedderError, OpRejected
-from memkit.models import Bank, MemoryRecord, micros, to_json
+from memkit.models import MemoryRecord, micros, to_json
 from memkit.store.lance import Batch, Schema, list_array, modules, vectors_of
 from memkit.store.values import ProjectedRow, Slice
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from memkit.retrieval.columns import Columns, Records
 
 TABLE = "memories"
 WATERMARK_ID = "__wm__"
@@ -34,6 +36,8 @@ TIMES = ("at", "created_at", "updated_at", "expires_at")
 SCALARS = ("id", "user_id", "agent_id", "kind", "text", "metadata", "source_turns", *TIMES, "utc_offsets", "speaker",
             "session_id", "origin", "trust", "trainable", "revision", "content_hash", "seq", "deleted")  # fmt: skip
 COLUMNS = (*SCALARS, "checksum", "vector")
+_TEXTS = ("id", "user_id", "agent_id", "kind", "text", "metadata", "speaker", "session_id", "origin", "content_hash")
+_NUMBERS = (*TIMES, "trainable", "revision", "seq", "deleted")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _Row = tuple[Any, ...]
 """One row in the order of `SCALARS`, times as microseconds."""
@@ -78,56 +82,162 @@ def encode(rows: Sequence[ProjectedRow], dim: int, identity: str, watermark: int
             present[index] = True
     if watermark is not None:
         scalars.append(_watermark_scalars(watermark))
-    sums = [checksum(row, vectors[i].data if present[i] else b"") for i, row in enumerate(scalars)]
     schema = memories_schema(dim, identity)
     columns = list(zip(*scalars, strict=True)) if scalars else [()] * len(SCALARS)
     named = zip(SCALARS, columns, strict=True)
     arrays: list[Any] = [pa.array(column, schema.field(name).type) for name, column in named]
+    sums = checksums(dict(zip(SCALARS, arrays, strict=True)), vectors)
     arrays += [pa.array(sums, pa.string()), list_array(vectors, present)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def scalars_of(table: Batch) -> list[_Row]:
-    _, pa = modules()
-    columns: list[list[Any]] = []
-    for name in SCALARS:
-        column = table.column(name)
-        columns.append((column.cast(pa.int64()) if name in TIMES else column).to_pylist())
-    return list(zip(*columns, strict=True))
+    return list(zip(*(column.to_pylist() for column in flat_columns(table).values()), strict=True))
 
 
-def decode(table: Batch, dim: int) -> tuple[list[_Row], list[str], NDArray[np.float32]]:
-    """(scalars, stored checksums, vectors) of an Arrow table with all columns."""
-    sums: list[str] = table.column("checksum").to_pylist()
-    return scalars_of(table), sums, vectors_of(table.column("vector"), dim)
+def read_rows(table: Batch, dim: int) -> tuple[list[_Row], list[bool]]:
+    """Every row of an Arrow table with all columns, and whether its checksum fits."""
+    fits = checksums(flat_columns(table), vectors_of(table.column("vector"), dim)) == _stored_sums(table)
+    return scalars_of(table), fits.tolist()
 
 
-def to_slice(table: Batch, dim: int) -> tuple[Slice, list[str]]:
-    """Records, vectors and watermark of an Arrow table, tombstones left out; and the ids whose row was altered."""
+def to_slice(table: Batch, dim: int, inside: Callable[[Mapping[str, Any]], NDArray[np.bool_]]) -> tuple[
+    Slice, list[str]
+]:  # fmt: skip
+    """The live rows of an Arrow table that are `inside` (a mask over its columns), with vectors and watermark; and
+    the ids whose row was altered. Everything in columns: records are made when they are asked for."""
     import numpy as np
 
-    rows, sums, vectors = decode(table, dim)
-    watermark, bad, kept = 0, list[str](), list[tuple[int, str, int]]()
-    for index, row in enumerate(rows):
-        deleted = row[-1]
-        if checksum(row, b"" if deleted else vectors[index].data) != sums[index]:
-            bad.append(str(row[0]))
-        elif row[0] == WATERMARK_ID and row[1] == WATERMARK_USER:
-            watermark = row[-2]
-        elif not deleted:
-            kept.append((row[-2], row[0], index))
-    kept.sort()
-    order = [index for _, _, index in kept]
-    records = [(Bank(rows[i][1], rows[i][2]), record_of(rows[i])) for i in order]
-    matrix = vectors if order == list(range(len(vectors))) else vectors[np.asarray(order, np.int64)]
-    return Slice(records, matrix, watermark), bad
+    columns, vectors = flat_columns(table), vectors_of(table.column("vector"), dim)
+    fits = checksums(columns, vectors) == _stored_sums(table)
+    ids, seqs = columns["id"].to_pylist(), numbers(columns["seq"], 0)
+    bad = [ids[row] for row in np.flatnonzero(~fits).tolist()]
+    live = ~flags(columns["deleted"])
+    marks = [row for row in np.flatnonzero(~live).tolist() if ids[row] == WATERMARK_ID]
+    marks = [row for row in marks if columns["user_id"][row].as_py() == WATERMARK_USER]
+    watermark = max((int(seqs[row]) for row in marks), default=0)
+    rows = np.flatnonzero(live & fits & inside(columns)).tolist()
+    order = [row for _, _, row in sorted((seqs[row], ids[row], row) for row in rows)]
+    if order != list(range(len(ids))):
+        columns = taken(columns, order)
+        vectors = vectors[np.asarray(order, np.int64)]
+    return Slice(columns, to_columns(columns), _stored(columns), vectors, watermark), bad
 
 
-def checksum(row: _Row, vector: bytes | memoryview) -> str:
-    """Integrity of the exact row. `repr` of the plain values is unambiguous and the same on every platform."""
-    state = hashlib.blake2b(repr(row).encode("utf-8", "surrogatepass"), digest_size=16)
-    state.update(vector)
-    return state.hexdigest()
+def _stored_sums(table: Batch) -> NDArray[np.object_]:
+    import numpy as np
+
+    return np.array(table.column("checksum").to_pylist(), dtype=object)
+
+
+def flat_columns(table: Batch) -> dict[str, Any]:
+    """The scalar columns, each in one piece; times as microseconds."""
+    _, pa = modules()
+    found: dict[str, Any] = {}
+    for name in SCALARS:
+        column = table.column(name)
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        found[name] = column.cast(pa.int64()) if name in TIMES else column
+    return found
+
+
+def taken(columns: Mapping[str, Any], rows: Sequence[int]) -> dict[str, Any]:
+    _, pa = modules()
+    batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    return dict(zip(columns, batch.take(pa.array(rows, pa.int64())).columns, strict=True))
+
+
+def numbers(column: Any, missing: int) -> NDArray[np.int64]:
+    _, pa = modules()
+    return column.cast(pa.int64()).fill_null(missing).to_numpy(zero_copy_only=False)
+
+
+def flags(column: Any) -> NDArray[np.bool_]:
+    return column.fill_null(False).to_numpy(zero_copy_only=False)
+
+
+def checksums(columns: Mapping[str, Any], vectors: NDArray[np.float32]) -> NDArray[np.object_]:
+    """Integrity of each exact row: a CRC over its texts as UTF-8, its numbers and its vector. Against damage, not
+    against forgers."""
+    import numpy as np
+    import pyarrow.compute
+
+    _, pa = modules()
+    kernels: Any = pyarrow.compute
+    rows = len(columns["id"])
+    if not rows:
+        return np.array([], dtype=object)
+    texts = [columns[name] for name in _TEXTS]
+    texts += [_lines(columns["source_turns"]), _lines(columns["utc_offsets"])]
+    joined = kernels.binary_join_element_wise(
+        *texts, "\x1f", null_handling="replace", null_replacement="\0"
+    ).cast(pa.large_binary())  # fmt: skip
+    _, where, data = joined.buffers()
+    ends = np.frombuffer(where, np.int64)[joined.offset : joined.offset + rows + 1].tolist()
+    fixed = np.stack([numbers(columns[name], np.iinfo(np.int64).min) for name in _NUMBERS], axis=1)
+    trust = columns["trust"].fill_null(-1.0).to_numpy(zero_copy_only=False).view(np.int64)
+    whole = np.concatenate(
+        [fixed.view(np.uint8), trust.reshape(-1, 1).view(np.uint8), vectors.view(np.uint8)], axis=1
+    )  # fmt: skip
+    width, said, held = whole.shape[1], memoryview(data), whole.reshape(-1).data
+    crc = zlib.crc32
+    return np.array(
+        [
+            f"{crc(held[row * width : (row + 1) * width], crc(said[ends[row] : ends[row + 1]])):08x}"
+            for row in range(rows)
+        ],
+        dtype=object,
+    )
+
+
+def _lines(lists: Any) -> Any:
+    """A list per row as one text per row."""
+    import pyarrow.compute
+
+    _, pa = modules()
+    if lists.null_count == len(lists):
+        return pa.nulls(len(lists), pa.string())
+    kernels: Any = pyarrow.compute
+    if kernels.list_flatten(lists).null_count:  # only damage does that; it must not pass for an absent list
+        return pa.array([repr(one) for one in lists.to_pylist()])
+    return kernels.binary_join(lists.cast(pa.list_(pa.string())), "\x1e")
+
+
+def _stored(columns: Mapping[str, Any]) -> Records:
+    """Records that are made from the columns when they are asked for."""
+    from memkit.retrieval.columns import Records
+
+    def make(rows: list[int]) -> list[MemoryRecord]:
+        lists = [column.to_pylist() for column in taken(columns, rows).values()]
+        return [record_of(row) for row in zip(*lists, strict=True)]
+
+    return Records([None] * len(columns["id"]), make)
+
+
+def to_columns(columns: Mapping[str, Any]) -> Columns:
+    """What the scorer reads of the rows (`Columns.of` gives the same from records)."""
+    import numpy as np
+
+    from memkit.retrieval.columns import NEVER, NO_TIME, Columns
+
+    at = numbers(columns["at"], NO_TIME)
+    known = at != NO_TIME
+    zones = np.array([offsets[0] if offsets else 0 for offsets in columns["utc_offsets"].to_pylist()], dtype=np.int64)
+    ordinals = (at + zones * 1_000_000) // 86_400_000_000 + _EPOCH.toordinal()
+    return Columns(
+        ids=columns["id"].to_pylist(),
+        texts=columns["text"].to_pylist(),
+        speakers=columns["speaker"].to_pylist(),
+        sessions=columns["session_id"].to_pylist(),
+        seqs=numbers(columns["seq"], 0),
+        facts=np.array(columns["kind"].to_pylist(), dtype=object) == "fact",
+        from_user=np.array(columns["origin"].to_pylist(), dtype=object) == "user",
+        at=at,
+        days=ordinals * known,
+        expires=numbers(columns["expires_at"], NEVER),
+        trust=columns["trust"].to_numpy(zero_copy_only=False),
+    )
 
 
 def _scalars(row: ProjectedRow) -> _Row:

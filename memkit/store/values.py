@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from memkit.retrieval.columns import Columns, Records
+
 
 @dataclass(frozen=True, slots=True)
 class ProjectedRow:
@@ -28,12 +30,27 @@ class ProjectedRow:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The live rows of a scope as of `watermark`, ordered by (seq, id); row i of `vectors` is that of `records[i]`."""
+    """The live rows of a scope as of `watermark`, ordered by (seq, id), in columns; row i of `vectors` is the vector
+    of row i."""
 
-    records: list[tuple[Bank, MemoryRecord]]
+    scalars: Mapping[str, Any]
+    """Arrow arrays by column name."""
+    columns: Columns
+    stored: Records
     vectors: NDArray[np.float32]
     watermark: int
     """Every op up to this sequence number is covered."""
+
+    @property
+    def records(self) -> list[tuple[Bank, MemoryRecord]]:
+        """All rows as records. Ranking does without."""
+        users, agents = (self.scalars[name].to_pylist() for name in ("user_id", "agent_id"))
+        return [
+            (Bank(user, agent), record) for user, agent, record in zip(users, agents, self.stored.all(), strict=True)
+        ]
+
+    def __len__(self) -> int:
+        return len(self.stored)
 
 
 @dataclass(frozen=True, slots=True)
