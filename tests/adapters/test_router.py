@@ -160,7 +160,7 @@ def simulate(assign_by: str, *, seed: int = 0, users: int = 100_000, share: floa
     own = rng.normal(0.5, 0.2, size=(users, 1))
     carried = 0.02 * (np.cumsum(keys, axis=1) - keys)
     reward = own + carried + 0.01 * keys + rng.normal(0, 0.1, size=(users, sessions))
-    truth = 0.01 + 0.02 * np.mean(range(sessions))
+    truth = 0.01 + 0.02 * (sessions - 1) / 2
     weight = np.where(keys, 1.0, -1.0) / propensity
     per_user = (weight * (reward - reward.mean())).mean(axis=1)
     return truth, float(per_user.mean()), float(per_user.std() / users**0.5)
