@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -60,27 +62,34 @@ def _capabilities(changing: bool) -> dict[str, Any]:
 
 
 def greet_first(serve: Callable[[], None], stdin: int = 0, stdout: int = 1) -> None:
-    """Answer the opening request on these descriptors, then run `serve` on pipes in their place: what was read is read
+    """Answer the opening request on these descriptors, then run `serve` on others in their place: what was read is read
     again, the second answer is dropped, all else passes."""
+    if sys.platform == "win32":
+        serve()  # its sockets are no file descriptors
+        return
     opening = _first_line(stdin)
     answer = first_answer(opening.partition(b"\n")[0])
     if answer is not None:
         _write(stdout, json.dumps(answer, separators=(",", ":")).encode() + b"\n")
     real_in, real_out = os.dup(stdin), os.dup(stdout)
     read_in, write_in = os.pipe()
-    read_out, write_out = os.pipe()
+    # a socket, as it can be ended although the SDK leaves a copy of its descriptor open
+    source, sink = socket.socketpair()
     os.dup2(read_in, stdin)
-    os.dup2(write_out, stdout)
+    os.dup2(sink.fileno(), stdout)
     os.close(read_in)
-    os.close(write_out)
     threading.Thread(target=_pump, args=(real_in, write_in, opening), name="memkit-mcp-in", daemon=True).start()
-    out = threading.Thread(target=_pump_out, args=(read_out, real_out, answer is not None), name="memkit-mcp-out")
+    passing_out = (source.fileno(), real_out, answer is not None)
+    out = threading.Thread(target=_pump_out, args=passing_out, name="memkit-mcp-out")
     out.start()
     try:
         serve()
     finally:
-        os.dup2(real_out, stdout)  # the last writer of the pipe goes, so the pump comes to its end
+        os.dup2(real_out, stdout)
+        sink.shutdown(socket.SHUT_WR)
         out.join()
+        source.close()
+        sink.close()
 
 
 def _first_line(source: int) -> bytes:
@@ -117,8 +126,6 @@ def _pump_out(source: int, sink: int, answered: bool) -> None:
             _write(sink, chunk)
     except OSError:
         pass  # the client is gone
-    finally:
-        os.close(source)
 
 
 def _write(sink: int, data: bytes) -> None:

@@ -158,7 +158,8 @@ def test_a_memory_that_fails_does_not_stop_the_chat(memory: Memory, client: Any)
 
 ANTHROPIC_REPLY = {
     "id": "m", "type": "message", "role": "assistant", "model": "stub", "stop_reason": "end_turn",
-    "content": [{"type": "text", "text": "You have a dog named Buddy."}], "usage": {"input_tokens": 1, "output_tokens": 1},
+    "content": [{"type": "text", "text": "You have a dog named Buddy."}],
+    "usage": {"input_tokens": 1, "output_tokens": 1},
 }  # fmt: skip
 ANTHROPIC_EVENTS = [
     {"type": "message_start", "message": ANTHROPIC_REPLY | {"content": [], "stop_reason": None}},
