@@ -21,7 +21,8 @@ class Config:
     guard: GuardLimits = field(default_factory=GuardLimits)
     """What one decided turn may do to a bank."""
     workers: int = 8
-    """Threads that decide turns in the background; they start with the first `wait=False`."""
+    """Threads that decide turns in the background; they start when there is something to decide. 0: this process
+    decides nothing but what it is asked to (`add`, `flush`, `retry`)."""
     deadline_s: float = 60.0
     """Total time of one model call, retries included."""
     reasks: int = 2

@@ -46,7 +46,8 @@ def opened(
     if not create and not (store / "memkit.json").exists():
         raise NotAStore(f"there is no store at {store}", fix="check --store, or begin one with `memkit add`")
     options: dict[str, Any] = {"base_url": base_url} if base_url else {}
-    return Memory(store, model=model, embedder=embedder, **options)
+    # Turns that the app accepted are the app's to decide, with its own model: looking at a store decides nothing.
+    return Memory(store, model=model, embedder=embedder, config={"workers": 0}, **options)
 
 
 @app.command()

@@ -79,15 +79,16 @@ class Runtime:
         except EmbedderMismatch:
             self.journal.close()
             raise
-        self.reader = BankReader(self.journal, lambda: self.projection, self.embedder, self.config)
-        self.sealer = Sealer(
-            self.journal, lambda: self.trajectories, maintain_commits=self.config.maintain_commits
+        self.reader = BankReader(
+            self.journal, lambda: self.projection, self.embedder, self.config, lambda: self.projector.project()
         )
+        self.sealer = Sealer(self.journal, lambda: self.trajectories, maintain_commits=self.config.maintain_commits)
         self.projector = Projector(self.journal, lambda: self.projection, self.embedder, self.config, self.sealer)
         self.traces = TraceBuffer(self.journal, self.clock)
         self._explore = explore
         _OPEN.add(self)
-        if self.journal.pending_count():
+        self._accepted: set[str] = set()
+        if self.config.workers and self.journal.pending_count():
             self.workers.wake()  # turns that an earlier process accepted and did not live to decide
 
     # ---- parts that start on first use ---------------------------------------------------------------------
@@ -231,22 +232,45 @@ class Runtime:
         self.projector.project()
         self.sealer.seal(force=True)
 
+    def accepted(self, intake_id: str) -> None:
+        """This process owes the decision on a turn that it has acknowledged."""
+        self._accepted.add(intake_id)
+        self.workers.wake()
+
     def drain(self) -> None:
-        while self.journal.pending_count():
+        """Decide whatever nobody alive is deciding; wait for what this process is deciding or has acknowledged."""
+        while True:
             claim = self.journal.claim_next()
             if claim is not None:
                 self.writer.process(claim)
-            else:
+            elif self._owed() or ("workers" in self.__dict__ and self.workers.busy):
                 self.journal.wait_change(self.config.poll_s)
+            else:
+                return
+
+    def _owed(self) -> bool:
+        for intake_id in list(self._accepted):
+            state = self.journal.intake(intake_id)
+            if state is not None and state.status == "pending":
+                return True
+            self._accepted.discard(intake_id)
+        return False
+
+    def _drain_own(self) -> None:
+        """At the end: no more than what this process owes. Others' turns are in the journal and find their way."""
+        while self._owed() and (claim := self.journal.claim_next()) is not None:
+            self.writer.process(claim)
 
     def close(self) -> None:
-        """Decide what is pending, write traces, and the projection where LanceDB is loaded anyway or much is waiting.
-        A short script thus never pays for LanceDB; the journal has everything."""
+        """Decide what this process has acknowledged and write traces; project where LanceDB is loaded anyway or much
+        is waiting. A short script thus never pays for LanceDB; the journal has everything."""
         with self._lock:
             if self._closed:
                 return
             try:
-                self.drain()
+                if "workers" in self.__dict__:
+                    self.workers.close()
+                self._drain_own()
                 self.traces.flush()
                 if "lancedb" in sys.modules or self.projector.waiting >= self.config.project_every:
                     self.projector.project()
@@ -254,8 +278,6 @@ class Runtime:
             finally:
                 self._closed = True
                 _OPEN.discard(self)
-                if "workers" in self.__dict__:
-                    self.workers.close()
                 self.projector.close()
                 if "adapters" in self.__dict__:
                     self.adapters.close()

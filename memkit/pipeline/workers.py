@@ -27,11 +27,17 @@ class Workers:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._idle = 0
+        self._busy = 0
+
+    @property
+    def busy(self) -> bool:
+        """A turn is being decided here right now."""
+        return self._busy > 0
 
     def wake(self) -> None:
         """A turn is waiting."""
         with self._lock:
-            if self._stop.is_set() or self._idle > 0:
+            if self._stop.is_set() or self._idle > 0 or not self._count:
                 return
             self._threads = [thread for thread in self._threads if thread.is_alive()]
             if len(self._threads) < self._count:
@@ -45,13 +51,25 @@ class Workers:
         for thread in self._threads:
             thread.join()
 
+    def _work(self) -> bool:
+        """Decide one turn, if there is one. Busy before the claim, so that nobody sees neither."""
+        with self._lock:
+            self._busy += 1
+        try:
+            claim = self._journal.claim_next()
+            if claim is None:
+                return False
+            self.wake()  # more than one turn may wait; one worker each, up to the count
+            self._writer.process(claim)
+            return True
+        finally:
+            with self._lock:
+                self._busy -= 1
+
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                claim = self._journal.claim_next()
-                if claim is not None:
-                    self.wake()  # more than one turn may wait; one worker each, up to the count
-                    self._writer.process(claim)
+                if self._work():
                     continue
             except StoreClosed:
                 return

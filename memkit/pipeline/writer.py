@@ -6,6 +6,7 @@ process after a crash) runs the same steps; the journal commits decisions, opera
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import time
@@ -92,15 +93,16 @@ class TurnWriter:
                         self._watched(decided, routing, None)
                         return
         except EmbedderError as error:
-            self._journal.park(claim, reason="embedder", detail=str(error))
+            self._put_aside(claim, "embedder", str(error))
         except StoreError:
-            self._journal.release(claim)
+            with contextlib.suppress(MemkitError):  # the disk that failed may fail again; a dead claim is taken over
+                self._journal.release(claim)
             raise
         except MemkitError as error:
-            self._journal.park(claim, reason=type(error).__name__, detail=str(error))
+            self._put_aside(claim, type(error).__name__, str(error))
         except Exception as error:
             # A defect of ours or of a user's callable: the turn is kept and named, the worker lives on.
-            self._journal.park(claim, reason="internal_error", detail=f"{type(error).__name__}: {error}")
+            self._put_aside(claim, "internal_error", f"{type(error).__name__}: {error}")
             log.error("a turn was parked after an unexpected %s", type(error).__name__)
 
     def _decide(self, intake: Intake, routing: dict[str, Routing]) -> Decided:
@@ -155,7 +157,12 @@ class TurnWriter:
         for record in records:
             record.payload["apply"] = {"ok": False, "error": described(error)}
         self._journal.record(*records)
-        self._journal.park(claim, reason=park_reason(error), detail=str(error))
+        self._put_aside(claim, park_reason(error), str(error))
+
+    def _put_aside(self, claim: Claim, reason: str, detail: str) -> None:
+        """Park the turn, unless it is no longer ours: then another process finishes it, or its user was erased."""
+        with contextlib.suppress(Conflict):
+            self._journal.park(claim, reason=reason, detail=detail)
 
     def _context_turns(self, intake: Intake) -> Sequence[Turn]:
         return self._journal.turns(

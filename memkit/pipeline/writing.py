@@ -47,7 +47,7 @@ def add(
         if wait:
             state = runtime.writer.settle(state.intake, accepted.claim)
         else:
-            runtime.workers.wake()
+            runtime.accepted(intake.intake_id)
     ops = tuple(runtime.journal.ops(intake_id=state.intake.intake_id)) if state.status == "applied" else ()
     return AddResult(state.intake.intake_id, state.status, ops, state.intake.turns, _reason(state), accepted.replayed)
 

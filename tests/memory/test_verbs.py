@@ -125,6 +125,18 @@ def test_background_adds_are_decided_in_order_and_flush_waits(memory: Memory) ->
     assert "Rome" in texts(memory)[0]
 
 
+def test_a_process_that_only_looks_decides_nothing(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s", config={"workers": 0}) as app:
+        app.add("I live in Oslo.", user_id="ana", wait=False)
+        app._runtime._accepted.clear()  # it dies before it can decide
+    with Memory(tmp_path / "s", config={"workers": 0}) as looking:
+        assert looking.list(user_id="ana") == []
+        assert looking.stats()["pending"] == 1
+    with Memory(tmp_path / "s") as app_again:
+        app_again.flush()
+        assert len(app_again.list(user_id="ana")) == 1
+
+
 def test_scope_is_law(memory: Memory) -> None:
     hostile = ["*", "' OR '1'='1", "a' --", "%", "_", " blank", "שלום", "🙂", 'q"uote', "ana\n"]
     for user in [*hostile, "ana"]:
@@ -228,6 +240,8 @@ def test_the_story_of_a_decision_is_complete(memory: Memory) -> None:
     assert "Oslo" in manager["candidates"][0]["text"]
     assert manager["ops"][0]["action"] == "update"
     assert manager["reply"]
+    memory.flush()  # sealed into LanceDB, it is told the same
+    assert memory.decisions(user_id="ana", trace_id=added.trace_id) == story
     assert set(manager["missing"]) == {"prompt_ids", "token_ids", "logprobs", "sampled_logprobs"}
 
 
