@@ -10,7 +10,7 @@ from memkit_train.evaluate import svg
 from memkit_train.evaluate.runner import RANKS, Report
 from memkit_train.evaluate.summary import ANSWER_SCORES, BANK_FIGURES, summarise, worst_cases
 
-_STYLE = """
+STYLE = """
 :root{color-scheme:light dark}*{box-sizing:border-box}
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;padding:1rem}
 h1{font-size:1.4rem}h2{font-size:1.15rem;margin-top:2rem;border-bottom:1px solid #8886}
@@ -53,7 +53,7 @@ def page(report: Report) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>Memory evaluation: {_e(report.dataset['name'])}</title><style>{_STYLE}</style></head>"
+        f"<title>Memory evaluation: {_e(report.dataset['name'])}</title><style>{STYLE}</style></head>"
         f"<body>{body}</body></html>\n"
     )
 

@@ -1,0 +1,219 @@
+"""One file says what a run does: YAML, TOML or JSON, with strict keys. What is printed is the resolved form, defaults
+included, so that a run can be repeated from its own record.
+
+    data:   {store: ./memory}
+    model:  {base: Qwen/Qwen2.5-3B-Instruct}
+    method: {name: sft}
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from memkit.errors import InvalidConfig
+from memkit.models import JSON
+from memkit_train.gate import Limits
+
+MethodName = Literal["sft", "kto", "dpo", "offline"]
+TrainedRole = Literal["extractor", "manager", "answerer", "fused"]
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DataConfig(_Section):
+    store: Path | None = None
+    """Folder of a memkit store …"""
+    bundle: Path | None = None
+    """… or of a bundle of one."""
+    registry: Path | None = None
+    """Where adapters are published. None: the store's own, or `registry` in the output folder for a bundle."""
+    roles: Annotated[tuple[TrainedRole, ...], Field(min_length=1)] = ("extractor", "manager")
+    heldout_share: Share = 0.2
+    split_seed: int = 0
+    """Keep it: a user's side of the split depends on it."""
+    min_labels: Annotated[int, Field(ge=1)] = 50
+    """New labels since the last run that make another one worth it."""
+    embedder: str = "hash"
+    mode: Literal["split", "fused"] = "split"
+    instructions: str = ""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> DataConfig:
+        if (self.store is None) == (self.bundle is None):
+            raise ValueError("name either `store` or `bundle`")
+        return self
+
+    @property
+    def path(self) -> Path:
+        return self.store or self.bundle  # type: ignore[return-value]
+
+
+class ModelConfig(_Section):
+    base: str
+    """Folder or hub id of the base checkpoint."""
+    parent: str = "production"
+    """What training starts from and is compared with: production (whatever the alias serves), base, or a digest."""
+    alias: str = "production"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    device: str = "auto"
+    answerer: str | None = None
+    """Frozen model that answers probes: `hf:…`, `openai:NAME`. None: the base without an adapter."""
+
+
+class MethodConfig(_Section):
+    name: MethodName = "sft"
+    lr: Annotated[float, Field(gt=0)] | None = None
+    """None: the method's own default."""
+    epochs: Annotated[int, Field(ge=1)] | None = None
+    batch: Annotated[int, Field(ge=1)] | None = None
+    micro_batch: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: int | None = None
+    replay_share: Share | None = None
+    half_life_days: float | None = None
+    lora_r: Annotated[int, Field(ge=1, le=512)] = 16
+    lora_alpha: Annotated[int, Field(ge=1)] = 32
+    gradient_checkpointing: bool = False
+    seed: int = 0
+    save_steps: Annotated[int, Field(ge=0)] = 50
+    report_to: str = "none"
+    """none, trackio, wandb, tensorboard, …: passed through to transformers."""
+
+    def options(self) -> dict[str, Any]:
+        """What was set, for the method's own configuration."""
+        names = ("lr", "epochs", "batch", "micro_batch", "max_tokens", "replay_share", "half_life_days")
+        allowed = {"sft": names, "offline": names[:-1]}.get(self.name, names[:-2])
+        return {name: value for name in allowed if (value := getattr(self, name)) is not None}
+
+
+class GateConfig(_Section):
+    """ε of the guards and the least sample; see memkit_train.gate."""
+
+    target: Literal["answer_f1", "answer_em"] = "answer_f1"
+    min_probes: Annotated[int, Field(ge=0)] = 200
+    min_users: Annotated[int, Field(ge=0)] = 30
+    min_set: Annotated[int, Field(ge=1)] = 30
+    format: float = 0.01
+    deletions: float = 0.15
+    growth: float = 0.10
+    junk: float = 0.05
+    parked: float = 0.02
+    tokens: float = 0.25
+    latency: float = 0.5
+    update: float = 0.10
+    abstain: float = 0.10
+    memorisation: float = 0.5
+    canaries: Annotated[int, Field(ge=0, le=32)] = 16
+    """Invented secrets that are planted among the rows; 0: memorisation is not judged."""
+    alternatives: Annotated[int, Field(ge=10, le=100_000)] = 1_000
+
+    def limits(self) -> Limits:
+        return Limits(**self.model_dump(exclude={"canaries", "alternatives"}))
+
+
+class TrainConfig(_Section):
+    data: DataConfig
+    model: ModelConfig
+    method: MethodConfig = MethodConfig()
+    gate: GateConfig = GateConfig()
+    output: Path = Path("memkit-runs")
+    """Gets one folder per run, the watermark and the lock."""
+
+    def resolved(self) -> JSON:
+        return self.model_dump(mode="json")
+
+
+def load(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig:
+    """A file, or nothing, under `section.key=value` overrides. Unknown keys are errors, and name what there is."""
+    raw: dict[str, Any] = {} if path is None else _read(path)
+    for one in overrides:
+        _override(raw, one)
+    try:
+        return TrainConfig.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the configuration"
+        raise InvalidConfig(
+            f"{place}: {first['msg'].removeprefix('Value error, ').lower()}",
+            why=f"in {path}" if path is not None else "from the command line",
+            fix=_known(place) or "correct it; `memkit-train plan` prints the resolved form",
+        ) from None
+
+
+def dumped(config: TrainConfig) -> str:
+    """The resolved form as YAML."""
+    import yaml
+
+    return yaml.safe_dump(config.resolved(), sort_keys=False, allow_unicode=True)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise InvalidConfig(f"there is no configuration file {path}", fix="name an existing .yaml, .toml or .json file")
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".toml":
+            raw: Any = tomllib.loads(text)
+        elif path.suffix == ".json":
+            raw = json.loads(text)
+        else:
+            raw = _yaml(text)
+    except ValueError as error:
+        raise InvalidConfig(f"{path} cannot be read", why=str(error)[:300], fix="correct its syntax") from error
+    if not isinstance(raw, dict):
+        raise InvalidConfig(f"{path} holds no keys", fix="begin with `data:` and `model:`")
+    return raw
+
+
+def _yaml(text: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+
+
+def _override(raw: dict[str, Any], one: str) -> None:
+    name, found, value = one.partition("=")
+    if not found or not name:
+        raise InvalidConfig(f"--set {one!r} is not understood", fix="write section.key=value, e.g. method.lr=1e-4")
+    *path, last = name.split(".")
+    for part in path:
+        inner = raw.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise InvalidConfig(f"--set {one!r}: {part} is not a section", fix="write section.key=value")
+        raw = inner
+    raw[last] = _scalar(value)
+
+
+def _scalar(text: str) -> Any:
+    """As YAML reads it; also `1e-4`, which YAML 1.1 takes for text."""
+    value = _yaml(text)
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _known(place: str) -> str:
+    section: Any = TrainConfig
+    *path, _ = place.split(".")
+    fields: Mapping[str, Any] = section.model_fields
+    for part in path:
+        inner = fields.get(part)
+        annotation = getattr(inner, "annotation", None)
+        if not isinstance(annotation, type) or not issubclass(annotation, BaseModel):
+            return ""
+        fields = annotation.model_fields
+    return f"the keys there are {', '.join(fields)}"
