@@ -156,9 +156,9 @@ class RowTrainer(Trainer):
             loss = ((per_token * mask).sum(-1, keepdim=True) / lengths * weight).sum() / scale["row"]
         if aim.entropy:
             loss = loss - aim.entropy * (entropy * mask * weight).sum() / scale["token"]
-        if values is not None and scale["valued"]:
+        if values is not None:
             error = torch.where(batch["valued"], (values - batch["return"]) ** 2, 0.0) * weight[:, 0]
-            loss = loss + aim.value * error.sum() / scale["valued"]
+            loss = loss + aim.value * error.sum() / max(scale["valued"], 1e-9)
             self.record("value/loss", error.sum().item() / max(1, len(error)), len(error))
         return loss
 
@@ -301,6 +301,7 @@ def training_arguments(folder: Path | str, *, steps: int, learning_rate: float, 
         "learning_rate": learning_rate, "max_steps": steps, "lr_scheduler_type": "linear", "weight_decay": 0.0,
         "per_device_train_batch_size": 1, "logging_steps": 1, "save_strategy": "no", "save_total_limit": 2,
         "report_to": "none", "disable_tqdm": True, "remove_unused_columns": False, "logging_nan_inf_filter": False,
+        "ddp_find_unused_parameters": False,
         "use_cpu": not torch.cuda.is_available(), "dataloader_pin_memory": False,
     }  # fmt: skip
     return TrainingArguments(output_dir=str(folder), **{**chosen, **more})
