@@ -6,7 +6,7 @@ back. A plain folder:
     embeddings.npz        vectors of the texts that were embedded, by sha256 (with `embedder`)
     adapter/              put there by the trainer, fetched by `take_adapter`
 
-Users travel as their opaque ids, the ones that receipts of erasure name; callers' metadata, idempotency keys and session
+Users travel as their opaque ids, those that receipts of erasure name; metadata, idempotency keys and session
 names stay at home. `redact` rewrites every text; where it changes a prompt or a reply, the token ids of that decision
 are left out too, because they would spell what was removed. Users that may not be learned from are not in the bundle.
 """

@@ -139,21 +139,33 @@ class Crediting:
             )
 
     def _put_to_the_test(self, decision: Decision, event: AnswerEvent) -> bool:
-        """Whether a good answer speaks for the decision. It does not where the decision let an older memory on the
-        same matter stand, and the answerer had to pass over it; nor where it destroyed something that the question,
-        which names what was said itself, does not ask for."""
+        """Whether a good answer speaks for the decision. It does not where the answer had to pass over what the
+        decision wrote; where the decision let an older memory on the same matter stand, so that the answerer had to
+        make sense of both; nor where it destroyed something that the question, which names what was said itself, does
+        not ask for."""
         moment = self.moment_of.get(decision.decision_id)
         if moment is None or not moment.is_fact:
             return True
-        words = self.words[moment.place]
-        passed_over = {one.memory_id for one in event.served} - {memory_id for memory_id, _ in event.cited}
-        known = {record.id: record for record in self._known(event) if record.id in passed_over}
+        done, words = self.ops.get(decision.decision_id, []), self.words[moment.place]
+        served = {one.memory_id for one in event.served}
+        if any(op.after is not None and op.memory_id in served and op.action != "noop" for op in done) and not any(
+            op.after is not None and (op.after.id, op.after.revision) in event.cited for op in done
+        ):
+            return False
+        if any(op.action in ("add", "update") for op in done) and self._left_standing(decision, words, event, served):
+            return False
+        named = words & set(terms(event.question)) - self.people
+        return not (named and self._value(words) <= named and _cost(done, words))
+
+    def _left_standing(
+        self, decision: Decision, words: Collection[str], event: AnswerEvent, served: Collection[str]
+    ) -> bool:
+        known = {record.id: record for record in self._known(event) if record.id in served}
         for one in decision.payload.get("candidates", ()):
             record = self.texts.get((one["id"], one["revision"]))
             if record is not None and known.get(one["id"]) == record and self._same_topic(words, record.text):
-                return False
-        named = words & set(terms(event.question)) - self.people
-        return not (named and self._value(words) <= named and _cost(self.ops.get(decision.decision_id, ()), words))
+                return True
+        return False
 
     def _value(self, words: Collection[str]) -> set[str]:
         """The words of a moment that other moments of the talk seldom have: what is said, not what it is about."""

@@ -1,0 +1,155 @@
+"""From ratings of answers to decisions: in hand-made talks where the fault is known, and over simulated users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memkit import Memory
+from memkit_train.errors import NoRows, NoSignal
+from memkit_train.trajectories import Credit, Episode, StoreSource
+from memkit_train.trajectories.credit import Credited, assign, learn_topics
+from memkit_train.trajectories.inspect import inspect, need_credits, need_labels
+from memkit_train.trajectories.labels import labels
+from memkit_train.trajectories.probes import probes, too_few, without_question
+from memkit_train.trajectories.topics import Topics
+from tests.trajectories._logs import Judge
+
+Script = dict[str, str]
+
+
+def scripted(replies: Script) -> Callable[[list[dict[str, str]]], str]:
+    """A model that says what the script says for the first key found in the last message."""
+
+    def say(messages: list[dict[str, str]]) -> str:
+        asked = messages[-1]["content"]
+        return next((reply for key, reply in replies.items() if key in asked), "NONE")
+
+    return say
+
+
+def talked(path: Path, replies: Script, said: list[str], question: str, **feedback: object) -> tuple[Episode, Credited]:
+    with Memory(path, model=scripted(replies), mode="split", model_options={"style": "compact"}) as memory:
+        for text in said:
+            memory.add(text, user_id="ana")
+        answer = memory.answer(question, user_id="ana")
+        memory.feedback(answer.trace_id, user_id="ana", **feedback)  # type: ignore[arg-type]
+    with StoreSource(path) as source:
+        ((episode, credited),) = assign(source)
+    return episode, credited
+
+
+OSLO = {"I moved to Oslo": "1 Ana lives in Oslo.", "I moved to Rome": "1 Ana lives in Rome.", "Hi!": "NONE"}
+
+
+def of(episode: Episode, credited: Credited, fact: str) -> list[Credit]:
+    """The credit of the manager's decision on `fact`."""
+    named = {
+        one.decision_id
+        for one in episode.decisions
+        if one.role == "manager" and f'"{fact}"' in one.messages[-1].content.rpartition("NEW fact")[2]
+    }
+    return [one for one in credited.credits if one.decision_id in named]
+
+
+def test_a_good_answer_credits_who_wrote_what_it_cites(tmp_path: Path) -> None:
+    replies = {"Question": "USE 1\nANSWER Rome", 'NEW fact': "ADD", **OSLO}
+    episode, credited = talked(tmp_path / "s", replies, ["I moved to Rome", "Hi!"], "Where does Ana live?", reward=1.0)
+    (one,) = of(episode, credited, "Ana lives in Rome.")
+    assert (one.y, one.weight, one.why) == (1.0, 1.0, "cited")
+    assert {c.why for c in credited.credits} == {"cited", "answered", "chitchat"}
+
+
+def test_a_bad_answer_blames_the_later_turn_that_failed_to_update(tmp_path: Path) -> None:
+    """…and not the decision that wrote what was cited."""
+    replies = {"Question": "USE 1\nANSWER Oslo", '"Ana lives in Rome."': "NOOP", "NEW fact": "ADD", **OSLO}
+    said = ["I moved to Oslo", "I moved to Rome", "Hi!"]
+    episode, credited = talked(tmp_path / "s", replies, said, "Where does Ana live?", reward=0.0)
+    (one,) = of(episode, credited, "Ana lives in Rome.")
+    assert (one.y, one.why) == (0.0, "missed")
+    assert of(episode, credited, "Ana lives in Oslo.") == []
+
+
+def test_served_but_answered_wrong_is_the_answerers(tmp_path: Path) -> None:
+    replies = {"Question": "USE 1\nANSWER Oslo", "NEW fact": "ADD", **OSLO}
+    episode, credited = talked(tmp_path / "s", replies, ["I moved to Rome"], "Where does Ana live?", label="down")
+    assert of(episode, credited, "Ana lives in Rome.") == []
+    assert [(one.role, one.y) for one in credited.credits] == [("answerer", 0.0)]
+
+
+def test_what_the_log_knows_nothing_of_is_dropped_and_counted(tmp_path: Path) -> None:
+    replies = {"Question": "USE NONE\nANSWER unknown", "NEW fact": "ADD", **OSLO}
+    _, credited = talked(tmp_path / "s", replies, ["I moved to Rome"], "What is her blood group?", reward=0.0)
+    assert credited.credits == []
+    assert credited.dropped == {"no relevant turn": 1}
+
+
+@pytest.mark.parametrize(
+    ("feedback", "expected"),
+    [
+        ({"reward": 0.4}, (0.4, 1.0, "reward")),
+        ({"label": "up"}, (1.0, 1.0, "thumb")),
+        ({"expected": "Rome"}, (1.0, 1.0, "expected")),
+        ({"expected": "Oslo", "reward": 1.0}, (0.0, 1.0, "expected")),
+        ({"comment": "hm"}, None),
+    ],
+)
+def test_labels(tmp_path: Path, feedback: dict[str, object], expected: tuple[float, float, str] | None) -> None:
+    replies = {"Question": "USE 1\nANSWER Rome", "NEW fact": "ADD", **OSLO}
+    episode, _ = talked(tmp_path / "s", replies, ["I moved to Rome"], "Where does Ana live?", **feedback)
+    assert [(one.y, one.weight, one.source) for one in labels(episode)] == ([expected] if expected else [])
+
+
+def test_corrections_and_repeated_questions_are_weak_labels(tmp_path: Path) -> None:
+    replies = {"Question": "USE NONE\nANSWER unknown", "NEW fact": "ADD", "No. I moved": "1 Ana lives in Rome.", **OSLO}
+    with Memory(tmp_path / "s", model=scripted(replies), mode="split", model_options={"style": "compact"}) as memory:
+        memory.add("I moved to Oslo", user_id="ana")
+        memory.answer("Where does Ana live?", user_id="ana")
+        memory.answer("Where does Ana live now?", user_id="ana")
+        memory.answer("And Ben?", user_id="ana")
+        memory.answer("Where does Ana live?", user_id="ana")
+        memory.add("No. I moved to Rome.", user_id="ana")
+    with StoreSource(tmp_path / "s") as source:
+        (episode,) = source.episodes()
+        found = [(one.y, one.weight, one.source) for one in labels(episode)]
+        (probe,) = probes(source, Topics())
+    assert found == [(0.0, 0.5, "correction")]
+    assert (probe.question, probe.expected, probe.source) == ("Where does Ana live?", "Rome", "correction")
+    assert probe.as_of < episode.ops[-1].seq
+
+
+def test_what_remains_of_a_correction_is_its_value() -> None:
+    assert without_question("Ana lives in New York.", "Where does Ana live?", Topics()) == "New York"
+    assert without_question("Ana lives.", "Where does Ana live?", Topics()) == ""
+
+
+def test_over_simulated_users_credit_and_blame_find_the_truth(source: StoreSource) -> None:
+    found = inspect(source, truth=Judge())
+    (credit, credits), (blame, blames) = found.checked["credit"], found.checked["blame"]
+    assert credits >= 20
+    assert blames >= 10
+    assert credit / credits >= 0.85
+    assert blame / blames >= 0.65
+    assert found.credits["duplicate"]
+    assert found.credits["chitchat"]
+    assert {"reward", "correction", "reask"} <= set(found.labels)
+    assert {"confirmed", "correction"} <= {probe.source for probe in found.probes}
+    assert "200" in too_few(found.probes)
+
+
+def test_words_of_questions_are_learned_from_citations_and_values_are_not(source: StoreSource) -> None:
+    topics = learn_topics(source)
+    assert "name" in topics.stands_for("pet")
+    assert topics.stands_for("zebra") == {"zebra"}
+    assert topics.covers({"ana", "name", "rabbit"}, "Which pets does Ana have?") == topics.known("ana")
+
+
+def test_refusals_name_the_cause() -> None:
+    with pytest.raises(NoSignal, match=r"none of 40 answers has a label.*feedback"):
+        need_labels([], answers=40)
+    with pytest.raises(NoSignal, match="all 2 labels say the same"):
+        need_labels([Credit("d", "manager", 1.0, 1.0, "cited")] * 2)
+    with pytest.raises(NoRows, match="no relevant turn: 3"):
+        need_credits([Credit("d", "extractor", 1.0, 0.3, "chitchat")], {"no relevant turn": 3})
