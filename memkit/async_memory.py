@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +35,9 @@ class AsyncMemory:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="memkit-async")
 
     async def _run(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, functools.partial(call, *args, **kwargs))
+        # context variables travel with the call, as with asyncio.to_thread: a tracer finds the span it belongs to
+        work = functools.partial(contextvars.copy_context().run, call, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 

@@ -300,9 +300,10 @@ def test_tokens_must_name_users_and_be_long(tmp_path: Path) -> None:
 
 
 def test_the_command_line_refuses_http_without_tokens_and_stdio_without_a_user(tmp_path: Path) -> None:
+    program = "from memkit.cli import main; main()"
     for arguments in (["--http"], ["--http", "--user", "ana"], []):
         run = subprocess.run(
-            [sys.executable, "-c", "from memkit.cli import main; main()", "serve", "--store", str(tmp_path / "m"), *arguments],
+            [sys.executable, "-c", program, "serve", "--store", str(tmp_path / "m"), *arguments],
             capture_output=True, text=True, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         assert run.returncode == 2, run.stderr
