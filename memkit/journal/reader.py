@@ -137,6 +137,12 @@ class JournalReader:
         with self._engine.read() as tx:
             return oplog.read_one(tx, user_id, memory_id)
 
+    def find(self, bank: Bank, content_hash: str) -> str | None:
+        """The live memory of this content."""
+        with self._engine.read() as tx:
+            number = oplog.find_bank(tx, bank)
+            return None if number is None else oplog.SqlBankView(tx, number).find(content_hash)
+
     # -- decisions, traces, feedback -------------------------------------------------------------------------------
 
     def decisions(

@@ -32,6 +32,7 @@ from memkit.retrieval import Query, RankerWeights, Scored, rank, render_context,
 from memkit.seams import Clock, Ids
 
 if TYPE_CHECKING:
+    from memkit.filters import Condition
     from memkit.journal import Journal
 
 
@@ -56,17 +57,17 @@ class Asking:
         self._clock, self._ids, self._route, self._weights = clock, ids, route, weights
 
     def search(self, ask: Ask) -> Hits:
-        live, scored = self._rank(ask)
+        live, scored, selection = self._rank(ask)
         trace_id = self._ids.new("s")
-        self._trace("search", trace_id, ask, live, scored)
+        self._trace("search", trace_id, ask, live, scored, selection)
         return Hits(self._hits(ask, scored), trace_id=trace_id)
 
     def context(self, ask: Ask, max_tokens: int) -> ContextBlock:
-        live, scored = self._rank(ask)
+        live, scored, selection = self._rank(ask)
         trace_id = self._ids.new("c")
         block = render_context([one.record for one in scored], max_tokens=max_tokens, nonce=trace_id[-12:])
         served = [one for one in scored if one.record.id in block.ids]
-        self._trace("context", trace_id, ask, live, served, {"max_tokens": max_tokens})
+        self._trace("context", trace_id, ask, live, served, {"max_tokens": max_tokens} | selection)
         return ContextBlock(block.text, trace_id=trace_id, hits=self._hits(ask, served))
 
     def answer(self, ask: Ask) -> Answer:
@@ -78,7 +79,7 @@ class Asking:
                 why="the built-in rules manage memories; they do not write answers",
                 fix="use context(...) in your own prompt and observe(...) the reply, or open Memory(..., model=...)",
             )
-        live, pool = self._rank(ask)
+        live, pool, selection = self._rank(ask)
         trace_id = self._ids.new("a")
         with self._route(ask.user_id) as routing:
             draft, call = answer_steps(
@@ -98,7 +99,7 @@ class Asking:
                 "cited": [{"id": r.id, "revision": r.revision} for r in cited], "decision_id": call.decision_id,
                 "role": "answerer", "adapter": call.routing.adapter, "propensity": call.routing.propensity,
                 "alias": call.routing.alias,
-            },
+            } | selection,
             durable=True,
         )  # fmt: skip
         return Answer(draft.text, tuple(cited), trace_id, draft.abstained)
@@ -160,21 +161,26 @@ class Asking:
             raise NotFound(f"no trace {trace_id} for this user", fix="pass the trace_id of this user's own calls")
         self._traces.get(user_id, trace_id)
 
-    def _rank(self, ask: Ask) -> tuple[LiveBank, list[Scored]]:
+    def _rank(self, ask: Ask) -> tuple[LiveBank, list[Scored], JSON]:
+        """The bank, its best rows, and what the trace says of how many rows were looked at."""
         if ask.as_of is None:
             live = self._reader.scope(ask.user_id, ask.agent_id)
         else:
             live = self._reader.as_of(ask.user_id, ask.agent_id, ask.as_of)
-        if not len(live):
-            return live, []
+        selection: JSON = {}
+        if isinstance(live, LiveBank) and not len(live):
+            return live, [], selection
         (vector,) = self._embedder.embed([ask.text])
         now = ask.as_of if isinstance(ask.as_of, datetime) else self._clock.now()
         query = Query(
             text=ask.text, vector=vector, k=ask.k, kinds=ask.kinds, condition=ask.condition,
             session_id=ask.session_id, now=now,
         )  # fmt: skip
+        if not isinstance(live, LiveBank):
+            size, live = len(live), live.narrow(ask.text, vector, ask.kinds, _within(ask))
+            selection = {"preselected": len(live), "of": size}
         weights = self._weights(ask.user_id)
-        return live, rank(live.index, query, weights) if weights else rank(live.index, query)
+        return live, rank(live.index, query, weights) if weights else rank(live.index, query), selection
 
     def _hits(self, ask: Ask, scored: Sequence[Scored]) -> list[Hit]:
         turns: dict[str, Any] = {}
@@ -232,6 +238,16 @@ class Asking:
                 if op.after is not None and op.after.revision == one["revision"]:
                     texts[one["id"]] = op.after.text
         return texts
+
+
+def _within(ask: Ask) -> Condition | None:
+    """Everything that rows are filtered by, as one condition: what is selected before ranking must pass it."""
+    from memkit.filters import Condition, parse_filters
+
+    if ask.session_id is None:
+        return ask.condition
+    terms = () if ask.condition is None else ask.condition.terms
+    return Condition((*terms, *parse_filters({"session_id": ask.session_id}).terms))
 
 
 def _per_participant(pool: Sequence[Scored], k: int) -> list[Scored]:

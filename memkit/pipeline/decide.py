@@ -18,6 +18,7 @@ from memkit.errors import BadReply, Conflict, MemkitError, ModelError, NotFound,
 from memkit.models import Bank, Op, OpDraft, Turn
 from memkit.ops import Context, GuardLimits, check_batch, check_caps, resolve
 from memkit.pipeline.bank import LiveBank
+from memkit.pipeline.bigbank import BigBank
 from memkit.retrieval import RankerWeights, Scored
 from memkit.roles import Extractor, Fact, Fused, Manager, Prompt, Shown, reask_messages
 
@@ -60,7 +61,7 @@ class Task:
     bank: Bank
     turns: tuple[Turn, ...]
     context_turns: tuple[Turn, ...]
-    live: LiveBank
+    live: LiveBank | BigBank
     now: datetime
     new_id: Callable[[], str]
     """Decision ids, in the order in which the calls are made."""
@@ -167,7 +168,7 @@ def _fused(
 
 
 def _ask_for_ops(
-    task: Task, settings: Settings, call: ModelCall, parse: Callable[..., Any], live: LiveBank
+    task: Task, settings: Settings, call: ModelCall, parse: Callable[..., Any], live: LiveBank | BigBank
 ) -> Generator[list[GenRequest], list[GenReply | ModelError], list[Op]]:
     """Ask for operations, check them as a whole against what was shown and what the bank holds, and say what they
     will do, so that the next fact is judged against it. A batch that breaks a rule is asked again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memkit.config import Config
@@ -37,8 +37,11 @@ class Projector:
         self._failures = 0
 
     def project(self, *, maintain: bool = False) -> int:
-        """Bring LanceDB up to the journal's newest op. Returns how many ops were written."""
+        """Bring LanceDB up to the journal's newest op. Returns how many ops were written. A child that was forked
+        from a user of LanceDB leaves that to others: writing there may hang, and the journal has everything."""
         projection, written = self._projection(), 0
+        if projection.inherited:
+            return 0
         target = self._journal.last_seq()
         if projection.watermark() >= target and not maintain:
             return 0
@@ -53,7 +56,32 @@ class Projector:
             self._waiting = 0
             if maintain or projection.commits_since_maintenance >= self._config.maintain_commits:
                 projection.maintain(force=maintain)
+                self._journal.checkpoint()
         return written
+
+    def rebuild(self) -> None:
+        """Write the table anew from the journal; readers see the old one until it is complete, unless it was
+        unreadable. Nothing that was moved aside is kept."""
+        with self._journal.applier_lock():
+            seq = self._journal.last_seq()
+            self._projection().rebuild(self._live(seq), seq)
+            self._projection().sweep()
+        self.project()
+
+    def _live(self, upto: int) -> Iterator[list[ProjectedRow]]:
+        """Live memories a page at a time. What is written meanwhile is left out: it comes as ops."""
+        from memkit.retrieval import embed_text
+        from memkit.store import ProjectedRow
+
+        after = 0
+        while page := self._journal.live(after_seq=after, limit=GROUP):
+            after = page[-1][1].seq
+            kept = [(bank, record) for bank, record in page if record.seq <= upto]
+            vectors = self._embedder.embed([embed_text(record) for _, record in kept]) if kept else ()
+            yield [
+                ProjectedRow(bank, record, record.id, record.seq, vector)
+                for (bank, record), vector in zip(kept, vectors, strict=True)
+            ]
 
     def noticed(self, ops: int) -> None:
         """The journal has grown; the background thread writes it soon."""

@@ -2,33 +2,46 @@
 
 The journal knows the newest number of every bank. A warm bank steps forward over the ops it missed; a cold one is read
 from LanceDB and then steps over what LanceDB has not seen yet. So no read waits for the projection, and none is stale,
-whichever process wrote last."""
+whichever process wrote last. Whatever is wrong with LanceDB, the journal can answer: it is only slower."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from memkit.config import Config
 from memkit.embedders.base import Embedder
+from memkit.errors import StoreDamaged
 from memkit.models import Bank, MemoryRecord, Op
 from memkit.ops import BankState
 
 if TYPE_CHECKING:
-    from memkit.journal import Journal
-    from memkit.pipeline.bank import LiveBank
-    from memkit.store import Projection
+    import numpy as np
+    from numpy.typing import NDArray
 
+    from memkit.filters import Condition
+    from memkit.journal import Journal
+    from memkit.models import Kind
+    from memkit.pipeline.bank import LiveBank
+    from memkit.pipeline.bigbank import BigBank
+    from memkit.store import Projection, Slice
+
+log = logging.getLogger("memkit")
+
+T = TypeVar("T")
 _Version = tuple[int, tuple[tuple[Bank, int], ...]]
 
 _CHEAP_RELOAD = 500
 """Rows up to which a cheap embedder beats importing LanceDB."""
 _UNIONS = 256
 """Users with several agents whose banks are kept joined."""
+_SIZES = 10_000
+"""Scopes whose number of memories is remembered."""
 _BYTES_PER_ROW = 4_096
 """Rough size of a warm row beside its vector: record, tokens, postings."""
 
@@ -43,24 +56,52 @@ class _Slot:
 
 class BankReader:
     def __init__(
-        self, journal: Journal, projection: Callable[[], Projection], embedder: Embedder, config: Config
+        self,
+        journal: Journal,
+        projection: Callable[[], Projection],
+        embedder: Embedder,
+        config: Config,
+        catch_up: Callable[[], object],
     ) -> None:
+        """`catch_up` brings LanceDB up to the journal."""
         self._journal, self._projection, self._embedder, self._config = journal, projection, embedder, config
+        self._catch_up = catch_up
         self._slots: OrderedDict[Bank, _Slot] = OrderedDict()
         self._unions: OrderedDict[str, tuple[_Version, LiveBank]] = OrderedDict()
+        self._sizes: OrderedDict[tuple[str, str | None], int] = OrderedDict()
         self._lock = threading.Lock()
 
-    def bank(self, bank: Bank) -> LiveBank:
+    def bank(self, bank: Bank) -> LiveBank | BigBank:
         """The bank at its newest sequence number."""
-        return self._at(bank, *self._journal.bank_version(bank))
+        return self.scope(bank.user_id, bank.agent_id)
 
-    def scope(self, user_id: str, agent_id: str | None) -> LiveBank:
+    def scope(self, user_id: str, agent_id: str | None) -> LiveBank | BigBank:
         """What a read covers: one bank, or all banks of the user where no agent is named."""
+        size = self._size(user_id, agent_id)
+        if size > self._config.preselect_from and not self._projection().inherited:
+            return self._big(user_id, agent_id, size)
+        live = self._whole(user_id, agent_id)
+        with self._lock:
+            self._sizes[user_id, agent_id] = len(live)
+            if len(self._sizes) > _SIZES:
+                self._sizes.popitem(last=False)
+        return live
+
+    def _size(self, user_id: str, agent_id: str | None) -> int:
+        """Live memories, as of the last look where they were few."""
+        known = self._sizes.get((user_id, agent_id))
+        if known is not None and known <= self._config.preselect_from:
+            return known
+        bank = None if agent_id is None else Bank(user_id, agent_id)
+        return self._journal.count_live(bank=bank, user_id=None if bank else user_id)
+
+    def _whole(self, user_id: str, agent_id: str | None) -> LiveBank:
         if agent_id is not None:
-            return self.bank(Bank(user_id, agent_id))
+            bank = Bank(user_id, agent_id)
+            return self._at(bank, *self._journal.bank_version(bank))
         banks = tuple(self._journal.user_banks(user_id))
         if len(banks) == 1:
-            return self.bank(banks[0][0])
+            return self._whole(user_id, banks[0][0].agent_id)
         from memkit.pipeline.bank import LiveBank
 
         if not banks:
@@ -76,6 +117,57 @@ class BankReader:
             if len(self._unions) > _UNIONS:
                 self._unions.popitem(last=False)
         return union
+
+    # -- banks too large to be held ------------------------------------------------------------------------------
+
+    def _big(self, user_id: str, agent_id: str | None, size: int) -> BigBank:
+        from memkit.pipeline.bigbank import BigBank
+
+        def narrow(
+            text: str, vector: NDArray[np.float32], kinds: Sequence[Kind] | None, condition: Condition | None
+        ) -> LiveBank:
+            try:
+                return self._narrowed(user_id, agent_id, text, vector, kinds, condition)
+            except StoreDamaged as error:
+                log.warning("LanceDB cannot pre-select (%s); the whole bank is read", error.what)
+                return self._whole(user_id, agent_id)
+
+        seq = max((seq for _, seq in self._banks(user_id, agent_id)), default=0)
+        return BigBank(seq, size, _JournalView(self._journal, Bank(user_id, agent_id or "")), narrow)
+
+    def _narrowed(
+        self,
+        user_id: str,
+        agent_id: str | None,
+        text: str,
+        vector: NDArray[np.float32],
+        kinds: Sequence[Kind] | None,
+        condition: Condition | None,
+    ) -> LiveBank:
+        """The rows that LanceDB selects, and every row that was written since LanceDB's watermark."""
+        from memkit.pipeline.bank import LiveBank
+
+        def selected() -> Slice:
+            return self._projection().preselect(
+                user_id, agent_id, vector=vector, text=text, limit=max(1, self._config.preselect // 2), kinds=kinds,
+                condition=condition,
+            )  # fmt: skip
+
+        found = self._healing(selected)
+        if self._journal.last_seq() - found.watermark > self._config.preselect:
+            self._catch_up()
+            found = self._healing(selected)
+        tail = [
+            op for bank, seq in self._banks(user_id, agent_id)
+            for op in self._journal.ops(bank=bank, after=found.watermark, upto=seq)
+        ]  # fmt: skip
+        return LiveBank.projected(found).after(tail, self._embedder)
+
+    def _banks(self, user_id: str, agent_id: str | None) -> list[tuple[Bank, int]]:
+        if agent_id is None:
+            return self._journal.user_banks(user_id)
+        bank = Bank(user_id, agent_id)
+        return [(bank, self._journal.bank_seq(bank))]
 
     def as_of(self, user_id: str, agent_id: str | None, when: int | datetime) -> LiveBank:
         """What the store knew at a sequence number, or what had been said by a moment of conversation time."""
@@ -96,6 +188,8 @@ class BankReader:
         with self._lock:
             for bank in [bank for bank in self._slots if bank.user_id == user_id]:
                 del self._slots[bank]
+            for key in [key for key in self._sizes if key[0] == user_id]:
+                del self._sizes[key]
             self._unions.pop(user_id, None)
 
     def _at(self, bank: Bank, seq: int, epoch: int) -> LiveBank:
@@ -112,14 +206,43 @@ class BankReader:
         return live
 
     def _load(self, bank: Bank, seq: int) -> LiveBank:
+        count = self._journal.count_live(bank=bank)
+        if (self._embedder.cheap and count <= _CHEAP_RELOAD) or self._projection().inherited:
+            return self._from_journal(bank, seq)
+        try:
+            live = self._healing(lambda: self._from_projection(bank, seq))
+        except StoreDamaged as error:
+            log.warning("LanceDB cannot be read (%s); the bank is read from the journal", error.what)
+            return self._from_journal(bank, seq)
+        if len(live) != count and len(live) != self._count_at(bank, max(seq, live.seq)):
+            log.warning("LanceDB lacks rows of a bank, which is read from the journal; run `memkit doctor --repair`")
+            return self._from_journal(bank, seq)
+        return live
+
+    def _count_at(self, bank: Bank, seq: int) -> int:
+        """Live memories at `seq`; the bank may have moved on."""
+        if self._journal.bank_seq(bank) <= seq:
+            return self._journal.count_live(bank=bank)
+        return len(BankState().fold(self._journal.ops(bank=bank, upto=seq)))
+
+    def _from_projection(self, bank: Bank, seq: int) -> LiveBank:
         from memkit.pipeline.bank import LiveBank
 
-        if self._embedder.cheap and self._journal.count_live(bank=bank) <= _CHEAP_RELOAD:
-            records = [record for _, record in self._journal.live(bank=bank)]
-            return LiveBank.of(records, self._embedder, seq)
-        projected = self._projection().slice(bank.user_id, bank.agent_id)
-        live = LiveBank.projected(projected)
-        return live.after(self._journal.ops(bank=bank, after=projected.watermark, upto=seq), self._embedder)
+        live = LiveBank.projected(self._projection().slice(bank.user_id, bank.agent_id))
+        return live.after(self._journal.ops(bank=bank, after=live.seq, upto=seq), self._embedder)
+
+    def _from_journal(self, bank: Bank, seq: int) -> LiveBank:
+        from memkit.pipeline.bank import LiveBank
+
+        return LiveBank.of([record for _, record in self._journal.live(bank=bank)], self._embedder, seq)
+
+    def _healing(self, read: Callable[[], T]) -> T:
+        """`read`, once more after damaged files were moved aside; then the journal's tail is all the longer."""
+        try:
+            return read()
+        except StoreDamaged:
+            self._projection().heal()
+            return read()
 
     def _slot(self, bank: Bank) -> _Slot:
         with self._lock:
@@ -134,6 +257,20 @@ class BankReader:
             while total > self._config.cache_bytes and len(self._slots) > 1:
                 _, oldest = self._slots.popitem(last=False)
                 total -= len(oldest.live) * per_row if oldest.live else 0
+
+
+class _JournalView:
+    """What resolving operations needs of a bank, looked up one by one."""
+
+    def __init__(self, journal: Journal, bank: Bank) -> None:
+        self._journal, self._bank = journal, bank
+
+    def get(self, memory_id: str) -> MemoryRecord | None:
+        found = self._journal.get(self._bank.user_id, memory_id)
+        return found[1] if found is not None and found[0] == self._bank else None
+
+    def find(self, content_hash: str) -> str | None:
+        return self._journal.find(self._bank, content_hash)
 
 
 def said_by(ops: list[Op], when: datetime) -> list[Op]:

@@ -34,6 +34,10 @@ class Sealer:
         call continues: a payload is in the journal until its copy is proven."""
         if self._journal.unsealed_count() < (1 if force else GROUP):
             return 0
+        from memkit.store.lance import forked_after_loading
+
+        if forked_after_loading():
+            return 0  # writing to LanceDB may hang there; others seal
         table, moved = self._table(), 0
         with self._journal.applier_lock():
             while page := self._journal.unsealed(limit=GROUP):

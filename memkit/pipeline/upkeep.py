@@ -167,10 +167,8 @@ def _compare(runtime: Runtime) -> list[Problem]:
 
 
 def _rebuild(runtime: Runtime) -> None:
-    with runtime.journal.applier_lock():
-        runtime.projection.drop()
     runtime.journal.meta_set("embedder", runtime.embedder.identity)
-    runtime.projector.project(maintain=True)
+    runtime.projector.rebuild()
 
 
 def _encode(seq: int) -> str:

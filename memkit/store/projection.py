@@ -248,6 +248,10 @@ class Projection:
             moved.extend(filter(None, [self._table.quarantine()]))
         return moved
 
+    def sweep(self) -> int:
+        """Delete what was moved aside; returns how many files and folders."""
+        return self._table.write(lambda _: self._table.sweep(), exclusive=True)
+
     def drop(self) -> None:
         """Remove the table; `watermark()` is 0 afterwards."""
         self._table.drop()

@@ -1,0 +1,90 @@
+"""A bank too large to be held and ranked as a whole: LanceDB pre-selects rows for each question, the one scorer ranks
+those.
+
+Word statistics are then those of the selected rows. Below `Config.preselect_from` rows this is never used, so small
+banks keep exact ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+from memkit.embedders.base import Embedder
+from memkit.models import Kind, MemoryRecord, Op
+from memkit.ops import BankView
+from memkit.pipeline.bank import LiveBank
+from memkit.retrieval import RankerWeights, Scored
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from memkit.filters import Condition
+
+
+class Narrow(Protocol):
+    """The rows that a full ranking should see, at the bank's newest sequence number."""
+
+    def __call__(
+        self, text: str, vector: NDArray[np.float32], kinds: Sequence[Kind] | None, condition: Condition | None
+    ) -> LiveBank: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BigBank:
+    seq: int
+    size: int
+    """Live memories."""
+    view: BankView
+    narrow: Narrow
+    ahead: tuple[Op, ...] = ()
+    """Ops of a decision in progress, which the journal does not have yet."""
+
+    def __len__(self) -> int:
+        return self.size
+
+    @property
+    def state(self) -> BankView:
+        return _Ahead(self.view, self.ahead) if self.ahead else self.view
+
+    def after(self, ops: Sequence[Op], embedder: Embedder) -> BigBank:
+        if not ops:
+            return self
+        grown = sum((op.after is not None) - (op.before is not None) for op in ops)
+        return replace(self, seq=ops[-1].seq, size=self.size + grown, ahead=(*self.ahead, *ops))
+
+    def candidates(
+        self,
+        texts: Sequence[str],
+        embedder: Embedder,
+        *,
+        k: int,
+        now: datetime,
+        kinds: Sequence[Kind] = ("fact",),
+        weights: RankerWeights | None = None,
+    ) -> list[list[Scored]]:
+        found: list[list[Scored]] = []
+        for text, vector in zip(texts, embedder.embed(list(texts)) if texts else (), strict=True):
+            rows = self.narrow(text, vector, kinds, None).after(self.ahead, embedder)
+            found += rows.candidates([text], embedder, k=k, now=now, kinds=kinds, weights=weights)
+        return found
+
+
+class _Ahead:
+    """A bank as it will be after some ops."""
+
+    def __init__(self, view: BankView, ops: Sequence[Op]) -> None:
+        self._view = view
+        self._images: dict[str, MemoryRecord | None] = {op.memory_id: op.after for op in ops if op.memory_id}
+        self._by_content = {image.content_hash: image.id for image in self._images.values() if image}
+
+    def get(self, memory_id: str) -> MemoryRecord | None:
+        return self._images[memory_id] if memory_id in self._images else self._view.get(memory_id)
+
+    def find(self, content_hash: str) -> str | None:
+        if (found := self._by_content.get(content_hash)) is not None:
+            return found
+        found = self._view.find(content_hash)
+        return None if found in self._images else found
