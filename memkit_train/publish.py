@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +38,12 @@ from memkit.models import JSON, to_json
 from memkit.roles import role_prompt_hashes
 from memkit_train.errors import NoEffect
 from memkit_train.gate import Verdict
+from memkit_train.report.folder import versions
 
 CASES = 16
 SOMETHING = 1e-3
 """Nats per token by which a probe case must tell the adapter from its base."""
 TOLERANCE = 0.05
-PACKAGES = ("memkit", "torch", "transformers", "peft", "trl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +152,6 @@ def probe_of(
         )
     gap = sum(gap for gap, _ in found[: len(chosen)]) / len(chosen)
     return Probe(cases=tuple(chosen), tolerance=min(TOLERANCE, gap / 2) or TOLERANCE)
-
-
-def versions() -> dict[str, str]:
-    out: dict[str, str] = {}
-    for name in PACKAGES:
-        try:
-            out[name] = version(name)
-        except PackageNotFoundError:
-            out[name] = "source"
-    return out
 
 
 def _contract(loaded: checkpoint.Checkpoint, roles: Sequence[str], instructions: str, style: str) -> TextContract:

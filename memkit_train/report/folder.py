@@ -1,0 +1,131 @@
+"""The folder of one run. `run.json` says what it was and how far it came; a stage that is marked done is not done
+again, so an interrupted run goes on where it stopped.
+
+    run.json        configuration, environment, data, stages, outcome
+    metrics.jsonl   one line per log step, TRL's names
+    rows.jsonl      what it trains on
+    train/adapter/  the adapter;  README.md  its model card;  report.html
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from memkit.models import JSON, to_json
+
+Tick = Callable[[str, int, int, dict[str, float]], None]
+"""(stage, done, of, last metrics)."""
+PACKAGES = ("memkit", "torch", "transformers", "peft", "trl")
+
+
+class RunFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.record: JSON = json.loads(self.file.read_text(encoding="utf-8")) if self.file.is_file() else {}
+
+    @classmethod
+    def begin(cls, path: Path, config: JSON, *, now: datetime) -> RunFolder:
+        path.mkdir(parents=True, exist_ok=True)
+        run = cls(path)
+        run.record = {
+            "started_at": now.isoformat(), "config": config, "environment": environment(), "stages": {}, "outcome": "",
+        }  # fmt: skip
+        run.write()
+        return run
+
+    @property
+    def file(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.record.get("outcome"))
+
+    def done(self, stage: str) -> JSON | None:
+        return self.record.get("stages", {}).get(stage)
+
+    def mark(self, stage: str, facts: JSON) -> JSON:
+        self.record.setdefault("stages", {})[stage] = facts
+        self.write()
+        return facts
+
+    def finish(self, outcome: str, **facts: Any) -> None:
+        self.record |= {"outcome": outcome, **facts}
+        self.write()
+
+    def write(self) -> None:
+        write_json(self.file, self.record)
+
+    def log(self, metrics: JSON) -> None:
+        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as out:
+            out.write(to_json(metrics) + "\n")
+
+    def metrics(self) -> list[JSON]:
+        """The last word on every step: a resumed run logs some steps again."""
+        file = self.path / "metrics.jsonl"
+        by_step: dict[Any, JSON] = {}
+        for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            by_step[row.get("step")] = row
+        return [by_step[step] for step in sorted(by_step, key=lambda one: (one is None, one))]
+
+
+def runs(output: Path) -> list[Path]:
+    """Folders of runs, oldest first."""
+    home = output / "runs"
+    return sorted(one for one in home.iterdir() if (one / "run.json").is_file()) if home.is_dir() else []
+
+
+def next_run(output: Path) -> Path:
+    known = [int(one.name) for one in runs(output) if one.name.isdigit()]
+    return output / "runs" / f"{max(known, default=0) + 1:04d}"
+
+
+def environment() -> JSON:
+    return {"python": platform.python_version(), "platform": platform.platform(), "packages": versions(),
+            "command": Path(sys.argv[0]).name, "git": _commit()}  # fmt: skip
+
+
+def versions() -> dict[str, str]:
+    out: dict[str, str] = {}
+    for name in PACKAGES:
+        try:
+            out[name] = version(name)
+        except PackageNotFoundError:
+            out[name] = "source"
+    return out
+
+
+def write_json(path: Path, value: JSON) -> None:
+    """Appears whole or not at all."""
+    part = path.with_suffix(".part")
+    with part.open("w", encoding="utf-8") as out:
+        out.write(json.dumps(value, ensure_ascii=False, indent=1, default=str) + "\n")
+        out.flush()
+        os.fsync(out.fileno())
+    part.replace(path)
+
+
+def _commit() -> str:
+    """Of the folder that the command runs in: where the user keeps configurations."""
+    try:
+        found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return found.stdout.strip() if found.returncode == 0 else ""
+
+
+def series(rows: Iterable[JSON], name: str) -> list[tuple[float, float]]:
+    return [(float(row["step"]), float(row[name])) for row in rows if name in row and row.get("step") is not None]

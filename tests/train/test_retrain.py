@@ -1,0 +1,171 @@
+"""One command from a store's log to an adapter in its registry, or a reason why not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memkit.adapters import Registry
+from memkit.adapters.verify import read_manifest
+from memkit.errors import InvalidConfig
+from memkit_train import collect, retrain, rowfile
+from memkit_train.config import TrainConfig, dumped, load
+from memkit_train.errors import Busy, NoSignal
+from memkit_train.rows import TextRow
+from memkit_train.trajectories import StoreSource
+from memkit_train.trial import Case, Trial
+from memkit_train.worlds import Manners
+from tests.train import tiny
+from tests.train.stores import lived, teacher, world
+
+EPISODES = world(8, seed=7)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lived(tmp_path_factory.mktemp("lived") / "store", EPISODES, teacher(EPISODES))
+
+
+def config(store: Path, output: Path, **changes: Any) -> TrainConfig:
+    sets = {
+        "data.store": store, "data.registry": output / "registry", "data.heldout_share": 0.3, "data.min_labels": 5,
+        "model.base": tiny.base(), "model.device": "cpu", "method.epochs": 1, "method.batch": 8,
+        "method.micro_batch": 8, "method.lora_r": 4, "method.lora_alpha": 8, "method.lr": 0.01,
+        "method.save_steps": 1, "gate.canaries": 2, "gate.alternatives": 10, "gate.min_probes": 1, "gate.min_users": 1,
+        "output": output, **changes,
+    }  # fmt: skip
+    return load(None, [f"{name}={value}" for name, value in sets.items()])
+
+
+def trial(name: str, right: float) -> Trial:
+    users = [f"u{n}" for n in range(3)]
+    tables = {"answer_f1": {one: [right, right] for one in users}, "valid": {one: [1.0] for one in users}}
+    cases = (Case("u0", "Where does <Ana> live?", "Oslo", "Rome", right, ("Ana lives in Rome.",), ("ADD x",)),)
+    return Trial(name, tables, cases, {"add": 3, "noop": 1})
+
+
+def outcome_of(monkeypatch: pytest.MonkeyPatch, candidate: float, parent: float) -> None:
+    monkeypatch.setattr(retrain, "tried", lambda *_: (trial("candidate", candidate), trial("parent", parent)))
+
+
+def test_a_better_adapter_is_published_with_all_that_promotion_needs(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome_of(monkeypatch, 0.9, 0.5)
+    done = retrain.retrain(config(store, tmp_path))
+    assert (done.status, done.exit_code) == ("published", 0), done.why
+    assert done.digest is not None and done.run is not None  # noqa: PT018
+    registry = Registry(tmp_path / "registry")
+    manifest = read_manifest(registry.path(done.digest))
+    registry.close()
+    with StoreSource(store) as source:
+        train, held = collect.sides(source, config(store, tmp_path))
+        assert set(manifest.data.subjects) <= {source.subject(user) for user in train}
+        assert manifest.data.store_id == source.journal.store_id
+        assert manifest.data.subjects
+        assert len(train) + len(held) == len(EPISODES)
+    assert manifest.gated
+    assert manifest.data.seq_last > 0
+    text = (registry.path(done.digest) / "memkit_report.json").read_text() + manifest.model_dump_json()
+    assert str(tmp_path) not in text
+    assert not any(episode.turns[0].text in text for episode in EPISODES), "no words of users leave with an adapter"
+    page = (done.run / "report.html").read_text()
+    assert "<script" not in page
+    assert "&lt;Ana&gt;" in page
+    assert {"loss"} <= set(json.loads((done.run / "metrics.jsonl").read_text().splitlines()[0]))
+    assert "# memkit adapter for extractor, manager" in (done.run / "README.md").read_text()
+    again = retrain.retrain(config(store, tmp_path))
+    assert (again.status, again.exit_code) == ("nothing", 4)
+    assert "0 new labels" in again.why
+
+
+def test_what_is_no_better_is_refused_and_not_published(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome_of(monkeypatch, 0.5, 0.5)
+    done = retrain.retrain(config(store, tmp_path))
+    assert (done.status, done.exit_code) == ("refused", 3)
+    assert "target" in done.why
+    assert Registry(tmp_path / "registry").digests() == []
+
+
+def test_an_interrupted_run_goes_on_with_the_rows_it_began_with(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome_of(monkeypatch, 0.9, 0.5)
+    whole = retrain.retrain(config(store, tmp_path / "whole"))
+    real = retrain.tried
+
+    def crash(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(retrain, "tried", crash)
+    with pytest.raises(KeyboardInterrupt):
+        retrain.retrain(config(store, tmp_path / "torn"))
+    monkeypatch.setattr(retrain, "tried", real)
+    monkeypatch.setattr(retrain, "collect", lambda *_, **__: pytest.fail("the rows of the run were made again"))
+    monkeypatch.setattr(retrain, "train", lambda *_, **__: pytest.fail("trained again"))
+    resumed = retrain.retrain(config(store, tmp_path / "torn"))
+    assert resumed.status == "published"
+    weights = [json.loads((one.run / "run.json").read_text())["stages"]["train"]["weights"]
+               for one in (whole, resumed) if one.run]  # fmt: skip
+    assert weights[0] == weights[1]
+
+
+def test_two_runs_of_one_output_do_not_meet(store: Path, tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import pathlib, sys, time\nfrom memkit_train.retrain import locked\n"
+        "with locked(pathlib.Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(Busy, match="another run"):
+            retrain.retrain(config(store, tmp_path))
+        other.kill()
+    with retrain.locked(tmp_path):
+        pass
+
+
+def test_a_log_without_feedback_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    silent = lived(tmp_path / "store", EPISODES[:4], teacher(EPISODES),
+                   manners=Manners(rated=0.0, corrects=0.0, asks_again=0.0))  # fmt: skip
+    with pytest.raises(NoSignal, match="no feedback"):
+        retrain.retrain(config(silent, tmp_path / "out", **{"data.heldout_share": 0.5}))
+
+
+def test_rows_come_back_as_they_were_kept(store: Path, tmp_path: Path) -> None:
+    from datetime import UTC, datetime
+
+    from memkit.embedders import make_embedder
+
+    with StoreSource(store) as source:
+        found = collect.collect(
+            source, config(store, tmp_path), make_embedder("hash"), now=datetime(2026, 1, 1, tzinfo=UTC)
+        )
+    assert found.rows
+    assert all(isinstance(row, TextRow) for row in found.rows)
+    rowfile.save(tmp_path / "rows.jsonl", found.rows)
+    assert rowfile.load(tmp_path / "rows.jsonl") == found.rows
+
+
+def test_the_configuration_is_strict_and_prints_what_it_means(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text("data: {store: /data/store}\nmodel: {base: tiny}\nmethod: {lr: 0.001}\n")
+    made = load(file, ["method.name=kto", "gate.canaries=4"])
+    assert (made.method.name, made.method.lr, made.gate.canaries) == ("kto", 0.001, 4)
+    (tmp_path / "again.yaml").write_text(dumped(made))
+    assert load(tmp_path / "again.yaml") == made
+    (tmp_path / "run.toml").write_text('[data]\nstore = "/data/store"\n[model]\nbase = "tiny"\n')
+    assert load(tmp_path / "run.toml").data.store == Path("/data/store")
+    file.write_text("data: {store: /data/store, shard: 3}\nmodel: {base: tiny}\n")
+    with pytest.raises(InvalidConfig, match=r"data\.shard.*heldout_share"):
+        load(file)
+    with pytest.raises(InvalidConfig, match="either `store` or `bundle`"):
+        load(None, ["model.base=tiny", "data.roles=[manager]"])
