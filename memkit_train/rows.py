@@ -164,5 +164,5 @@ def _check_length(name: str, values: Sequence[float] | None, completion_ids: Seq
 
 
 def _check_finite(name: str, values: Sequence[float]) -> None:
-    if not all(math.isfinite(value) for value in values):
+    if not all(map(math.isfinite, values)):
         raise BadRow(f"{name} is not finite", why=f"{[v for v in values if not math.isfinite(v)][:3]}")

@@ -21,7 +21,7 @@ from memkit.seams import RandomIds, SystemClock
 from memkit.store import Trajectories
 from memkit.store.trajectories import was_used
 from memkit_train.errors import NoRows
-from memkit_train.trajectories.values import AnswerEvent, Decision, Episode, TurnLog, answer_event
+from memkit_train.trajectories.values import AnswerEvent, Decision, Episode, Texts, TurnLog, answer_event
 
 if TYPE_CHECKING:
     from memkit.journal import FeedbackRecord
@@ -32,6 +32,7 @@ _COLUMNS = (
     "seq", "decision_id", "intake_id", "user_id", "agent_id", "role", "state_seq", "created_at", "model", "adapter",
     "propensity", "prompt_hash", "ok", "payload", "blobs", "prompt_ids", "token_ids", "logprobs",
 )  # fmt: skip
+_APART = frozenset({"created_at", "prompt_ids", "token_ids", "logprobs", "payload", "blobs"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,18 +198,20 @@ def from_record(number: int, record: DecisionRecord) -> Decision:
 def _from_arrow(page: Any, banks: dict[tuple[str, str], Bank]) -> Iterator[Decision]:
     """Token arrays are cut out of their flat buffers: element by element they would cost a hundred times as much."""
     page = page.combine_chunks()
-    names = [name for name in _COLUMNS if name not in ("created_at", "prompt_ids", "token_ids", "logprobs")]
+    names = [name for name in _COLUMNS if name not in _APART]
     plain = [page.column(name).to_pylist() for name in names]
     created = page.column("created_at").cast("int64").to_pylist()
     arrays = [_lists(page.column(name)) for name in ("prompt_ids", "token_ids", "logprobs")]
-    for values, at, ids, reply, logprobs in zip(zip(*plain, strict=True), created, *arrays, strict=True):
-        number, name, intake, user, agent, role, state, model, adapter, chance, prompt, ok, payload, blobs = values
+    texts = Texts(page.column("payload"), page.column("blobs"))
+    whole = zip(zip(*plain, strict=True), created, *arrays, strict=True)
+    for row, (values, at, ids, reply, logprobs) in enumerate(whole):
+        number, name, intake, user, agent, role, state, model, adapter, chance, prompt, ok = values
         bank = banks.get((user, agent))
         if bank is None:
             bank = banks[user, agent] = Bank(user, agent)
         yield Decision(
             number, name, intake or None, bank, role, state, at, model, adapter, chance, prompt, ok, ids, reply,
-            logprobs, payload, blobs,
+            logprobs, texts, row,
         )  # fmt: skip
 
 

@@ -23,6 +23,14 @@ LabelSource = Literal["reward", "thumb", "expected", "correction", "reask"]
 Fault = Literal["decision", "ranker", "answerer"]
 
 
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Columns of a page of sealed decisions, not yet turned into Python: most of them nobody looks at."""
+
+    payloads: Any
+    blobs: Any
+
+
 class Decision:
     """One logged model call. Token ids and log-probs as they were sampled; everything else of the versioned record is
     in `payload`, which is read only when it is asked for: a million decisions become rows without it."""
@@ -36,7 +44,7 @@ class Decision:
         self, number: int, decision_id: str, intake_id: str | None, bank: Bank, role: str, state_seq: int,
         created: int, model: str | None, adapter: str | None, propensity: float | None, prompt_hash: str | None,
         ok: bool, prompt_ids: tuple[int, ...] | None, token_ids: tuple[int, ...] | None,
-        logprobs: tuple[float, ...] | None, payload: str | JSON, blobs: str | Mapping[str, str],
+        logprobs: tuple[float, ...] | None, payload: JSON | Texts, blobs: Mapping[str, str] | int,
     ) -> None:  # fmt: skip
         self.number, self.decision_id, self.intake_id, self.bank, self.role = number, decision_id, intake_id, bank, role
         self.state_seq, self._created, self.model, self.adapter = state_seq, created, model, adapter
@@ -54,15 +62,18 @@ class Decision:
     @property
     def payload(self) -> JSON:
         """The record without its token arrays."""
-        if isinstance(self._payload, str):
-            self._payload = json.loads(self._payload)
+        self._read()
         return self._payload  # type: ignore[return-value]
 
     @property
     def blobs(self) -> Mapping[str, str]:
-        if isinstance(self._blobs, str):
-            self._blobs = json.loads(self._blobs)
+        self._read()
         return self._blobs  # type: ignore[return-value]
+
+    def _read(self) -> None:
+        if isinstance(self._payload, Texts):
+            texts, row = self._payload, self._blobs
+            self._payload, self._blobs = json.loads(texts.payloads[row].as_py()), json.loads(texts.blobs[row].as_py())
 
     @property
     def messages(self) -> tuple[ChatMessage, ...]:

@@ -24,14 +24,14 @@ def scripted(replies: Script) -> Callable[[list[dict[str, str]]], str]:
     """A model that says what the script says for the first key found in the last message."""
 
     def say(messages: list[dict[str, str]]) -> str:
-        asked = messages[-1]["content"]
+        asked = messages[-1]["content"].rpartition("NEW turns:")[2]
         return next((reply for key, reply in replies.items() if key in asked), "NONE")
 
     return say
 
 
 def talked(path: Path, replies: Script, said: list[str], question: str, **feedback: object) -> tuple[Episode, Credited]:
-    with Memory(path, model=scripted(replies), mode="split", model_options={"style": "compact"}) as memory:
+    with Memory(path, model=scripted(replies), mode="split", style="compact") as memory:
         for text in said:
             memory.add(text, user_id="ana")
         answer = memory.answer(question, user_id="ana")
@@ -41,7 +41,7 @@ def talked(path: Path, replies: Script, said: list[str], question: str, **feedba
     return episode, credited
 
 
-OSLO = {"I moved to Oslo": "1 Ana lives in Oslo.", "I moved to Rome": "1 Ana lives in Rome.", "Hi!": "NONE"}
+OSLO = {"I moved to Oslo": "1 Ana works in Oslo.", "I moved to Rome": "1 Ana works in Rome.", "Hi!": "NONE"}
 
 
 def of(episode: Episode, credited: Credited, fact: str) -> list[Credit]:
@@ -56,26 +56,26 @@ def of(episode: Episode, credited: Credited, fact: str) -> list[Credit]:
 
 def test_a_good_answer_credits_who_wrote_what_it_cites(tmp_path: Path) -> None:
     replies = {"Question": "USE 1\nANSWER Rome", 'NEW fact': "ADD", **OSLO}
-    episode, credited = talked(tmp_path / "s", replies, ["I moved to Rome", "Hi!"], "Where does Ana live?", reward=1.0)
-    (one,) = of(episode, credited, "Ana lives in Rome.")
+    episode, credited = talked(tmp_path / "s", replies, ["I moved to Rome", "Hi!"], "Where does Ana work?", reward=1.0)
+    (one,) = of(episode, credited, "Ana works in Rome.")
     assert (one.y, one.weight, one.why) == (1.0, 1.0, "cited")
     assert {c.why for c in credited.credits} == {"cited", "answered", "chitchat"}
 
 
 def test_a_bad_answer_blames_the_later_turn_that_failed_to_update(tmp_path: Path) -> None:
     """…and not the decision that wrote what was cited."""
-    replies = {"Question": "USE 1\nANSWER Oslo", '"Ana lives in Rome."': "NOOP", "NEW fact": "ADD", **OSLO}
+    replies = {"Question": "USE 1\nANSWER Oslo", '"Ana works in Rome."': "NOOP", "NEW fact": "ADD", **OSLO}
     said = ["I moved to Oslo", "I moved to Rome", "Hi!"]
-    episode, credited = talked(tmp_path / "s", replies, said, "Where does Ana live?", reward=0.0)
-    (one,) = of(episode, credited, "Ana lives in Rome.")
+    episode, credited = talked(tmp_path / "s", replies, said, "Where does Ana work?", reward=0.0)
+    (one,) = of(episode, credited, "Ana works in Rome.")
     assert (one.y, one.why) == (0.0, "missed")
-    assert of(episode, credited, "Ana lives in Oslo.") == []
+    assert of(episode, credited, "Ana works in Oslo.") == []
 
 
 def test_served_but_answered_wrong_is_the_answerers(tmp_path: Path) -> None:
     replies = {"Question": "USE 1\nANSWER Oslo", "NEW fact": "ADD", **OSLO}
-    episode, credited = talked(tmp_path / "s", replies, ["I moved to Rome"], "Where does Ana live?", label="down")
-    assert of(episode, credited, "Ana lives in Rome.") == []
+    episode, credited = talked(tmp_path / "s", replies, ["I moved to Rome"], "Where does Ana work?", label="down")
+    assert of(episode, credited, "Ana works in Rome.") == []
     assert [(one.role, one.y) for one in credited.credits] == [("answerer", 0.0)]
 
 
@@ -98,31 +98,31 @@ def test_what_the_log_knows_nothing_of_is_dropped_and_counted(tmp_path: Path) ->
 )
 def test_labels(tmp_path: Path, feedback: dict[str, object], expected: tuple[float, float, str] | None) -> None:
     replies = {"Question": "USE 1\nANSWER Rome", "NEW fact": "ADD", **OSLO}
-    episode, _ = talked(tmp_path / "s", replies, ["I moved to Rome"], "Where does Ana live?", **feedback)
+    episode, _ = talked(tmp_path / "s", replies, ["I moved to Rome"], "Where does Ana work?", **feedback)
     assert [(one.y, one.weight, one.source) for one in labels(episode)] == ([expected] if expected else [])
 
 
 def test_corrections_and_repeated_questions_are_weak_labels(tmp_path: Path) -> None:
-    replies = {"Question": "USE NONE\nANSWER unknown", "NEW fact": "ADD", "No. I moved": "1 Ana lives in Rome.", **OSLO}
-    with Memory(tmp_path / "s", model=scripted(replies), mode="split", model_options={"style": "compact"}) as memory:
+    replies = {"Question": "USE NONE\nANSWER unknown", "NEW fact": "ADD", "No. I moved": "1 Ana works in Rome.", **OSLO}
+    with Memory(tmp_path / "s", model=scripted(replies), mode="split", style="compact") as memory:
         memory.add("I moved to Oslo", user_id="ana")
-        memory.answer("Where does Ana live?", user_id="ana")
-        memory.answer("Where does Ana live now?", user_id="ana")
+        memory.answer("Where does Ana work?", user_id="ana")
+        memory.answer("Where does Ana work now?", user_id="ana")
         memory.answer("And Ben?", user_id="ana")
-        memory.answer("Where does Ana live?", user_id="ana")
+        memory.answer("Where does Ana work?", user_id="ana")
         memory.add("No. I moved to Rome.", user_id="ana")
     with StoreSource(tmp_path / "s") as source:
         (episode,) = source.episodes()
         found = [(one.y, one.weight, one.source) for one in labels(episode)]
         (probe,) = probes(source, Topics())
     assert found == [(0.0, 0.5, "correction")]
-    assert (probe.question, probe.expected, probe.source) == ("Where does Ana live?", "Rome", "correction")
+    assert (probe.question, probe.expected, probe.source) == ("Where does Ana work?", "Rome", "correction")
     assert probe.as_of < episode.ops[-1].seq
 
 
 def test_what_remains_of_a_correction_is_its_value() -> None:
-    assert without_question("Ana lives in New York.", "Where does Ana live?", Topics()) == "New York"
-    assert without_question("Ana lives.", "Where does Ana live?", Topics()) == ""
+    assert without_question("Ana works in New York.", "Where does Ana work?", Topics()) == "New York"
+    assert without_question("Ana works.", "Where does Ana work?", Topics()) == ""
 
 
 def test_over_simulated_users_credit_and_blame_find_the_truth(source: StoreSource) -> None:
@@ -151,5 +151,5 @@ def test_refusals_name_the_cause() -> None:
         need_labels([], answers=40)
     with pytest.raises(NoSignal, match="all 2 labels say the same"):
         need_labels([Credit("d", "manager", 1.0, 1.0, "cited")] * 2)
-    with pytest.raises(NoRows, match="no relevant turn: 3"):
+    with pytest.raises(NoRows, match=r"(?i)no relevant turn: 3"):
         need_credits([Credit("d", "extractor", 1.0, 0.3, "chitchat")], {"no relevant turn": 3})
