@@ -1,0 +1,126 @@
+"""`doctor`: finds what is wrong with LanceDB, makes it good from the journal, and leaves a healthy store alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import lancedb
+import pytest
+
+from memkit import Memory
+
+
+def lance(path: Path) -> Path:
+    return path / "lance" / "memories.lance"
+
+
+def flip_a_data_byte(path: Path) -> None:
+    """Inside what the rows say: the text of one of them."""
+    for file in sorted((lance(path) / "data").iterdir()):
+        raw = bytearray(file.read_bytes())
+        at = raw.find(b"platform")
+        if at >= 0:
+            raw[at] ^= 1
+            file.write_bytes(raw)
+            return
+    raise AssertionError("no text found in the data files")
+
+
+def cut_the_newest_manifest(path: Path) -> None:
+    min((lance(path) / "_versions").glob("*.manifest")).write_bytes(b"")
+
+
+def garble_every_file(path: Path) -> None:
+    rng = random.Random(3)
+    for file in lance(path).rglob("*"):
+        if file.is_file():
+            file.write_bytes(rng.randbytes(file.stat().st_size))
+
+
+def delete_rows(path: Path) -> None:
+    lancedb.connect(path / "lance").open_table("memories").delete("text LIKE '%platform 7%'")
+
+
+def change_a_row(path: Path) -> None:
+    table = lancedb.connect(path / "lance").open_table("memories")
+    table.update(where="text LIKE '%platform 7%'", values={"text": "nothing of the kind"})
+
+
+DAMAGES = [flip_a_data_byte, cut_the_newest_manifest, garble_every_file, delete_rows, change_a_row]
+
+
+def ranked(memory: Memory) -> list[list[tuple[str, float]]]:
+    found = (memory.search(f"platform {n}", user_id=user) for n in (3, 7) for user in ("ana", "bob"))
+    return [[(hit.memory.id, hit.score) for hit in hits] for hits in found]
+
+
+class Vectors:
+    """Not cheap, so that banks are read from LanceDB."""
+
+    identity, dim, cheap = "test/1:8", 8, False
+
+    def embed(self, texts: list[str]) -> list[list[float]]:
+        rows = [[1.0 + (sum(text.encode()) * n) % 7 for n in range(1, 9)] for text in texts]
+        return [[value / sum(one * one for one in row) ** 0.5 for value in row] for row in rows]
+
+
+def opened(path: Path) -> Memory:
+    import numpy as np
+
+    vectors = Vectors()
+    give = vectors.embed
+    vectors.embed = lambda texts: np.array(give(texts), dtype=np.float32).reshape(-1, 8)  # type: ignore[method-assign]
+    return Memory(path, embedder=vectors)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    with opened(tmp_path / "s") as memory:
+        for number in range(40):
+            memory.add(f"The train leaves from platform {number}.", user_id=("ana", "bob")[number % 2], infer=False)
+            if number % 15 == 14:
+                memory.flush()
+        memory.flush()
+        assert memory.doctor() == []
+    return tmp_path / "s"
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_reads_are_right_whatever_happened_to_lancedb(store: Path, damage: Callable[[Path], None]) -> None:
+    with opened(store) as memory:
+        want = ranked(memory)
+    damage(store)
+    with opened(store) as memory:
+        assert ranked(memory) == want
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_the_doctor_finds_the_damage_and_repairs_it(store: Path, damage: Callable[[Path], None]) -> None:
+    with opened(store) as memory:
+        want = ranked(memory)
+    damage(store)
+    with opened(store) as memory:
+        found = memory.doctor()
+        assert found
+        assert all(problem.fix and not problem.repaired for problem in found)
+        assert all(problem.repaired for problem in memory.doctor(repair=True))
+        assert memory.doctor() == []
+        assert ranked(memory) == want
+        memory.add("The train leaves from platform 99.", user_id="ana", infer=False)
+        memory.flush()
+        assert memory.doctor() == []
+        rows = lancedb.connect(store / "lance").open_table("memories").count_rows("NOT deleted")
+        assert rows == 41
+
+
+def test_reembedding_replaces_every_vector_and_keeps_every_memory(store: Path) -> None:
+    from memkit.pipeline.runtime import adopt_embedder
+
+    adopt_embedder(store, "hash")
+    with Memory(store) as memory:
+        assert [problem.repaired for problem in memory.doctor(reembed=True)] == [True]
+        assert memory.doctor() == []
+        assert len(memory.list(user_id="ana")) == 20
+        assert memory.search("platform 7", user_id="bob", k=1)[0].text.endswith("platform 7.")

@@ -1,0 +1,166 @@
+"""The verbs across processes: reads see every write, a killed process loses nothing, a forked child works, and the
+event loop of an async caller keeps turning."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from memkit import AsyncMemory, Memory
+from memkit.errors import NotFound
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def start(code: str, *args: object) -> subprocess.Popen[str]:
+    env = dict(os.environ) | {"PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
+    )
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+ECHO = """
+import sys
+from memkit import Memory
+with Memory(sys.argv[1]) as memory:
+    print("ready", flush=True)
+    for request in sys.stdin:
+        text = request.strip()
+        found = [hit.text for hit in memory.search(text, user_id="ana", k=50)]
+        memory.add("answer to " + text, user_id="ana", infer=False)
+        if text.endswith("3"):
+            memory.flush()
+        print(text in found, flush=True)
+"""
+
+
+def test_each_process_reads_what_the_other_has_just_written(tmp_path: Path) -> None:
+    other = start(ECHO, tmp_path / "s")
+    assert line(other) == "ready"
+    assert other.stdin is not None
+    with Memory(tmp_path / "s") as memory:
+        for number in range(6):
+            text = f"note {number}"
+            memory.add(text, user_id="ana", infer=False)
+            if number == 2:
+                memory.flush()
+            other.stdin.write(text + "\n")
+            other.stdin.flush()
+            assert line(other) == "True"
+            seen = {hit.text for hit in memory.search("answer to " + text, user_id="ana", k=50)}
+            assert {text, "answer to " + text} <= seen
+        target = memory.search("note 5", user_id="ana", k=1)[0].memory.id
+        memory.delete(target, user_id="ana")
+        other.stdin.write("note 5\n")
+        other.stdin.flush()
+        assert line(other) == "False"
+    other.communicate(timeout=30)
+    assert other.returncode == 0
+
+
+KILLED = """
+import sys
+from memkit import Memory
+memory = Memory(sys.argv[1], config={"project_idle_s": 0.02, "maintain_commits": 3})
+number = 0
+while True:
+    number += 1
+    print("t", memory.add(f"I bought item number {number}.", user_id=f"u{number % 3}", wait=False).trace_id, flush=True)
+    print("o", memory.add(f"note {number}", user_id="ana", infer=False).ops[0].op_id, flush=True)
+"""
+
+
+def test_background_turns_survive_kill_9(tmp_path: Path) -> None:
+    path, told = tmp_path / "s", list[str]()
+    for pause in (0.0, 0.15, 0.4):
+        process = start(KILLED, path)
+        told.append(line(process))
+        time.sleep(pause)
+        process.send_signal(signal.SIGKILL)
+        told += [one for one in process.communicate()[0].split("\n")[:-1] if one]
+    with Memory(path) as memory:
+        memory.flush()
+        ops = {op.op_id for user in memory.users() for op in memory.history(user_id=user)}
+        for kind, key in (one.split() for one in told):
+            if kind == "o":
+                assert key in ops
+            else:
+                state = memory._runtime.journal.intake(key)
+                assert state is not None
+                assert state.status == "applied"
+        assert memory.doctor() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_reads_and_writes_through_the_journal(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s", embedder=lambda texts: [[float(len(t)), 1.0, 2.0] for t in texts]) as memory:
+        memory.add("said by the parent", user_id="ana", infer=False)
+        memory.flush()  # LanceDB is loaded and in use
+        memory.search("parent", user_id="ana")
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            try:
+                memory.add("said by the child", user_id="ana", infer=False)
+                memory.add("of somebody else", user_id="bob", infer=False)
+                found = {hit.text for user in ("ana", "bob") for hit in memory.search("said", user_id=user)}
+                memory.flush()
+                os._exit(0 if found == {"said by the parent", "said by the child", "of somebody else"} else 1)
+            finally:
+                os._exit(2)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        memory.flush()
+        assert memory.search("by the child", user_id="ana", k=1)
+        assert len(memory.list(user_id="ana")) == 2
+        assert memory.doctor() == []
+
+
+def test_async_verbs_leave_the_loop_free(tmp_path: Path) -> None:
+    async def scenario() -> float:
+        lags: list[float] = []
+
+        async def heartbeat() -> None:
+            while True:
+                before = time.perf_counter()
+                await asyncio.sleep(0.005)
+                lags.append(time.perf_counter() - before - 0.005)
+
+        async with AsyncMemory(tmp_path / "s") as memory:
+            beat = asyncio.create_task(heartbeat())
+            first = await memory.add("I adopted a dog named Buddy.", user_id="ana")
+            await asyncio.gather(
+                *(memory.add(f"I like number {n}.", user_id=f"u{n % 4}", wait=False) for n in range(40))
+            )
+            await memory.flush()
+            hits = await memory.search("pets", user_id="ana")
+            assert "Buddy" in hits[0].text
+            assert "Buddy" in str(await memory.context("pets", user_id="ana"))
+            held = first.ops[0].memory_id
+            assert held is not None
+            assert (await memory.get(held, user_id="ana")).id == held
+            await memory.update(held, "Ana has a cat.", user_id="ana")
+            assert [op.action for op in await memory.history(user_id="ana")] == ["add", "update"]
+            await memory.undo(user_id="ana", op_id=(await memory.history(user_id="ana"))[-1].op_id)
+            assert (await memory.get(held, user_id="ana")).text == first.ops[0].text
+            await memory.delete(held, user_id="ana")
+            with pytest.raises(NotFound):
+                await memory.get(held, user_id="ana")
+            assert sum([len(await memory.list(user_id=f"u{n}")) for n in range(4)]) == 40
+            beat.cancel()
+        return sorted(lags)[len(lags) // 2]
+
+    assert asyncio.run(scenario()) < 0.05
