@@ -241,7 +241,7 @@ class AsyncMemory:
         return await self._run(self._memory.export, path, user_id=user_id)
 
     @verb
-    async def import_(self, path: str | Path) -> int:
+    async def import_(self, path: str | Path | Iterable[Mapping[str, Any]]) -> int:
         return await self._run(self._memory.import_, path)
 
     @verb

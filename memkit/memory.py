@@ -312,9 +312,14 @@ class Memory:
         )
 
     @verb
-    def import_(self, path: str | Path) -> int:
-        """Read a file that `export` wrote into this store; what is already there is left as it is."""
+    def import_(self, path: str | Path | Iterable[Mapping[str, Any]]) -> int:
+        """Read a file that `export` wrote into this store; what is already there is left as it is. Or take over what
+        another system kept: mappings with text, user_id and, where known, agent_id, session_id, speaker, at, metadata,
+        kind and key (its id over there). Returns how many records or memories are new."""
         from memkit.pipeline import portability
+
+        if not isinstance(path, str | Path):
+            return writing.adopt(self._runtime.alive(), path)
 
         return portability.import_(self._runtime.alive(), Path(path))
 

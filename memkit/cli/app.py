@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -256,9 +257,23 @@ def export(
 
 
 @app.command(name="import")
-def import_(path: Path, store: Store = DEFAULT_STORE, json: Json = False) -> None:
-    """Read a file that `memkit export` wrote."""
-    with opened(store, create=True) as memory:
+def import_(
+    path: Path,
+    store: Store = DEFAULT_STORE,
+    source: Annotated[str | None, typer.Option("--from", help="mem0, langgraph or jsonl; else our own export.")] = None,
+    user: Annotated[str | None, typer.Option("--user", "-u", help="Whose memories are those that name nobody.")] = None,
+    user_label: Annotated[int, typer.Option("--user-label", help="Which label of a LangGraph namespace.")] = -1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --from: read and check only.")] = False,
+    json: Json = False,
+) -> None:
+    """Read a file that `memkit export` wrote, or move in from another system with --from."""
+    if source is not None:
+        moved: Any = importlib.import_module("memkit_migrate").run(
+            source, str(path), str(store), user_id=user, user_label=user_label, dry_run=dry_run
+        )
+        show.as_json(moved.to_dict()) if json else show.out.print("\n".join(map(show.visible, str(moved).splitlines())))
+        raise typer.Exit(0 if moved.added else 1 if moved.problems else 4)
+    with opened(store) as memory:
         count = memory.import_(path)
     show.as_json({"records": count}) if json else show.out.print(f"{count} records read from {path}")
     if not count:

@@ -19,9 +19,7 @@ Model = Annotated[str | None, typer.Option("--model", "-m", help='"openai:NAME",
 BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Endpoint of an openai: model.")]
 Embedder = Annotated[str | None, typer.Option("--embedder", help='"hash" (default), "minilm", "openai:NAME".')]
 Host = Annotated[str, typer.Option("--host", help="Beyond 127.0.0.1, put TLS in front.")]
-Tokens = Annotated[
-    Path | None, typer.Option("--tokens", envvar="MEMKIT_TOKENS", help='JSON file: {"TOKEN": "USER"}.')
-]
+Tokens = Annotated[Path | None, typer.Option("--tokens", envvar="MEMKIT_TOKENS", help='JSON file: {"TOKEN": "USER"}.')]
 DEFAULT_STORE = Path("./memory")
 TOKEN_VARIABLE = "MEMKIT_TOKEN"
 """One token, for one user: with --user, instead of a file."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -50,6 +50,39 @@ def add(
             runtime.accepted(intake.intake_id)
     ops = tuple(runtime.journal.ops(intake_id=state.intake.intake_id)) if state.status == "applied" else ()
     return AddResult(state.intake.intake_id, state.status, ops, state.intake.turns, _reason(state), accepted.replayed)
+
+
+def adopt(runtime: Runtime, memories: Iterable[Mapping[str, Any]]) -> int:
+    """Take over memories that another system kept: each is stored as it is, as a fact of origin `import`, unless the
+    bank has it already. A `key` (its id over there) makes that hold for good: what was deleted here does not return."""
+    return sum(_adopt_one(runtime, raw) for raw in memories)
+
+
+_ADOPTED = frozenset({"text", "user_id", "agent_id", "session_id", "speaker", "at", "metadata", "kind", "key"})
+
+
+def _adopt_one(runtime: Runtime, raw: Mapping[str, Any]) -> int:
+    unknown = sorted(set(raw) - _ADOPTED)
+    if unknown or raw.get("kind", "fact") not in ("fact", "episode"):
+        raise InvalidInput(
+            f"an imported memory has {f'the field {unknown[0]!r}' if unknown else 'an unknown kind'}",
+            why=f"it may have {', '.join(sorted(_ADOPTED))}; kind is fact or episode", fix="drop or rename it",
+        )  # fmt: skip
+    bank = Bank(scope_id(raw.get("user_id"), "user_id"), optional_id(raw.get("agent_id"), "agent_id"))
+    said = {"role": "user", "content": raw.get("text"), "name": raw.get("speaker") or None}
+    key = raw.get("key")
+    intake = _intake(
+        runtime, said, bank, raw.get("session_id"), raw.get("at"), raw.get("metadata"),
+        None if key is None else f"import:{digest(scope_id(key, 'key'))}", False, None,
+    )  # fmt: skip
+    turn = replace(intake.turns[0], origin="import")
+    draft = replace(_episode(turn, intake), kind=raw.get("kind", "fact"))
+    if draft.kind == "fact":
+        draft = replace(draft, content_salt="")
+    accepted = runtime.journal.accept(replace(intake, turns=(turn,)), drafts=[draft])
+    added = 0 if accepted.replayed else sum(op.action == "add" for op in accepted.ops)
+    runtime.applied(bank, added)
+    return added
 
 
 def update(

@@ -1,0 +1,32 @@
+"""The sources by name, for command lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memkit import Memory
+from memkit.errors import InvalidInput
+from memkit_migrate.langgraph import from_langgraph
+from memkit_migrate.lines import from_jsonl
+from memkit_migrate.mem0 import from_mem0
+from memkit_migrate.moving import Foreign, Report, Unreadable, migrate
+
+SOURCES = ("mem0", "langgraph", "jsonl")
+
+
+def read(source: str, path: str, user_id: str | None, user_label: int) -> Iterator[Foreign | Unreadable]:
+    if source == "mem0":
+        return from_mem0(path, user_id=user_id)
+    if source == "langgraph":
+        return from_langgraph(path, user_id=user_id, user_label=user_label)
+    if source == "jsonl":
+        return from_jsonl(path, user_id=user_id)
+    raise InvalidInput(f"nothing is known of {source!r}", fix=f"use one of {', '.join(SOURCES)}")
+
+
+def run(source: str, path: str, store: str, *, user_id: str | None, user_label: int, dry_run: bool) -> Report:
+    found = read(source, path, user_id, user_label)
+    if dry_run:
+        return migrate(None, found, dry_run=True)
+    with Memory(store) as memory:
+        return migrate(memory, found)

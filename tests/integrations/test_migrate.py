@@ -1,0 +1,207 @@
+"""Moving in from mem0, LangGraph and JSON lines: what comes over, what is reported, and that coming again is safe."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memkit import Memory
+from memkit.errors import InvalidInput
+from memkit_migrate import from_jsonl, from_langgraph, from_mem0, migrate
+from memkit_migrate.pickled import NotPlain, read
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    with Memory(tmp_path / "m") as opened:
+        yield opened
+
+
+PAYLOAD = {
+    "data": "Name is Ana", "hash": "x", "user_id": "ana", "run_id": "s1", "created_at": "2025-01-02T03:04:05-08:00",
+    "updated_at": None, "topic": "name", "deep": {"k": [1, 2.5, True, None]},
+}  # fmt: skip
+
+
+class Point:
+    """Pickled like the points of Qdrant's client: an object whose state is a dict."""
+
+    def __init__(self, id: str, payload: Any) -> None:
+        self.id, self.vector, self.payload = id, [0.25] * 4, payload
+
+
+def qdrant_store(folder: Path, points: list[bytes], name: str = "mem0") -> Path:
+    place = folder / "collection" / name
+    place.mkdir(parents=True)
+    with sqlite3.connect(place / "storage.sqlite") as database:
+        database.execute("CREATE TABLE points (id TEXT PRIMARY KEY, point BLOB)")
+        database.executemany("INSERT INTO points VALUES (?, ?)", [(str(n), raw) for n, raw in enumerate(points)])
+    database.close()
+    return folder
+
+
+def test_mem0s_local_store_comes_over_with_users_times_and_metadata(memory: Memory, tmp_path: Path) -> None:
+    points = [
+        pickle.dumps(Point("1", PAYLOAD)), pickle.dumps(Point("2", {"data": "Likes tea"})),
+        pickle.dumps(Point("3", {"user_id": "ana"})), b"\x80\x04garbage",
+    ]  # fmt: skip
+    store = qdrant_store(tmp_path / "q", points)
+    qdrant_store(store, [pickle.dumps(Point("9", {"data": "entity", "user_id": "ana"}))], "mem0_entities")
+    report = migrate(memory, from_mem0(store))
+    assert (report.read, report.added, report.problems) == (4, 1, 3)
+    (record,) = memory.list(user_id="ana")
+    assert record.text == "Name is Ana"
+    assert record.kind == "fact"
+    assert record.origin == "import"
+    assert record.session_id == "s1"
+    assert record.at == datetime.fromisoformat("2025-01-02T03:04:05-08:00")
+    assert record.metadata == {"topic": "name", "deep": {"k": [1, 2.5, True, None]}}
+    assert memory.search("what is her name?", user_id="ana")[0].text == "Name is Ana"
+    told = str(report)
+    assert "names no user" in told
+    assert "Likes tea" not in told, "a report says where, not what"
+
+
+def test_coming_again_moves_nothing_and_does_not_bring_back_what_was_deleted(memory: Memory, tmp_path: Path) -> None:
+    store = qdrant_store(tmp_path / "q", [pickle.dumps(Point("1", PAYLOAD)), pickle.dumps(Point("2", PAYLOAD))])
+    first = migrate(memory, from_mem0(store))
+    assert (first.added, first.known) == (1, 1), "the same words of one user are one fact"
+    memory.delete(memory.list(user_id="ana")[0].id, user_id="ana")
+    second = migrate(memory, from_mem0(store))
+    assert (second.added, second.known) == (0, 2)
+    assert memory.list(user_id="ana") == []
+
+
+def test_a_real_qdrant_store_is_read(memory: Memory, tmp_path: Path) -> None:
+    qdrant = pytest.importorskip("qdrant_client", reason="needs qdrant-client, to write a store")
+    client = qdrant.QdrantClient(path=str(tmp_path / "q"))
+    sizes = qdrant.models.VectorParams(size=4, distance=qdrant.models.Distance.COSINE)
+    client.create_collection("mem0", vectors_config=sizes)
+    point = qdrant.models.PointStruct(id="5c56c793-69f3-4fbf-87e6-c4bf54c28c26", vector=[0.1] * 4, payload=PAYLOAD)
+    client.upsert("mem0", [point])
+    client.close()
+    (found,) = from_mem0(tmp_path / "q")
+    assert found.key == "mem0:5c56c793-69f3-4fbf-87e6-c4bf54c28c26"  # type: ignore[union-attr]
+    assert migrate(memory, from_mem0(tmp_path / "q")).added == 1
+
+
+class Hostile:
+    def __reduce__(self) -> Any:
+        return Path.touch, (Path(__file__).with_name("was_run"),)
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4, 5])
+def test_a_pickle_is_read_as_data_and_never_run(protocol: int) -> None:
+    plain = {"a": [1, -7, 2**70, 1.5, None, True, "ü"], "b": {"c": ()}, "d": ["x"] * 3}
+    if protocol >= 2:
+        assert read(pickle.dumps(plain, protocol)) == plain | {"b": {"c": []}}
+        assert read(pickle.dumps(Point("1", plain), protocol))["payload"] == plain | {"b": {"c": []}}
+    hostile = pickle.dumps({"payload": Hostile()}, protocol)
+    with contextlib.suppress(NotPlain):
+        assert not isinstance(read(hostile)["payload"], str)
+    assert not Path(__file__).with_name("was_run").exists()
+    for cut in range(0, len(hostile), 3):
+        with pytest.raises(NotPlain):
+            read(hostile[:cut])
+
+
+@pytest.mark.parametrize("shape", ["results", "memories", None])
+def test_exports_of_mem0(memory: Memory, tmp_path: Path, shape: str | None) -> None:
+    items = [
+        {"id": "1", "memory": "Name is Ana", "user_id": "ana", "metadata": {"topic": "name"}, "score": 0.5,
+         "created_at": "2025-01-02T03:04:05"},
+        {"id": "2", "memory": "Likes tea"}, 7,
+    ]  # fmt: skip
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps({shape: items} if shape else items))
+    report = migrate(memory, from_mem0(path, user_id="ben"))
+    assert (report.added, report.problems, dict(report.users)) == (2, 1, {"ana": 1, "ben": 1})
+    (record,) = memory.list(user_id="ana")
+    assert record.metadata == {"topic": "name"}
+    assert record.at is not None
+    assert record.at.isoformat() == "2025-01-02T03:04:05+00:00"
+
+
+def test_langgraph_files_and_stores(memory: Memory, tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    rows = [
+        ("memories.ana", "k1", json.dumps({"kind": "Memory", "content": {"content": "Ana likes tea."}})),
+        ("memories.ana", "k2", json.dumps({"text": "Ana has a dog.", "importance": 3})),
+        ("memories.ben", "k1", json.dumps({"score": 7})),
+        ("memories.ben", "k2", "{"),
+    ]
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE store (prefix TEXT, key TEXT, value TEXT, created_at TEXT, updated_at TEXT)")
+        database.executemany("INSERT INTO store VALUES (?, ?, ?, '2025-01-01', '2025-01-02 03:04:05')", rows)
+    database.close()
+    report = migrate(memory, from_langgraph(path))
+    assert (report.added, report.problems) == (2, 2)
+    dog = next(record for record in memory.list(user_id="ana") if "dog" in record.text)
+    assert dog.metadata == {"namespace": ["memories", "ana"], "key": "k2", "importance": 3}
+    assert migrate(memory, from_langgraph(path, user_label=5)).problems == 4
+    with pytest.raises(InvalidInput, match="LangGraph"):
+        list(from_langgraph(object()))
+    memory_store = pytest.importorskip("langgraph.store.memory", reason="needs langgraph").InMemoryStore()
+    memory_store.put(("memories", "carl"), "k", {"text": "Carl has a cat."})
+    memory_store.put(("memories", "carl", "deep"), "k", {"text": "Carl skis."})
+    moved = migrate(memory, from_langgraph(memory_store, user_label=1))
+    assert dict(moved.users) == {"carl": 2}
+
+
+def test_json_lines_with_a_dry_run_and_a_report(tmp_path: Path) -> None:
+    path = tmp_path / "memories.jsonl"
+    path.write_text(
+        '{"text": "Ana likes tea.", "user_id": "ana", "at": "2025-05-01T10:00:00+02:00", "id": 7}\n'
+        '\n"Ben skis."\n{"text": ""}\nno json\n{"text": "x", "user_id": ["odd"]}\n'
+    )
+    found = list(from_jsonl(path, user_id="ben"))
+    assert len(found) == 5
+    report = migrate(None, from_jsonl(path, user_id="ben"), dry_run=True)
+    assert (report.read, report.added, report.problems) == (5, 2, 3)
+    program = [sys.executable, "-c", "from memkit.cli import main; main()", "import", str(path), "--from", "jsonl"]
+    options = ["--user", "ben", "--store", str(tmp_path / "m"), "--json"]
+    dry = subprocess.run([*program, *options, "--dry-run"], capture_output=True, text=True, check=True)
+    assert json.loads(dry.stdout)["added"] == 2
+    assert not (tmp_path / "m").exists()
+    moved = subprocess.run([*program, *options], capture_output=True, text=True, check=True)
+    assert json.loads(moved.stdout)["users"] == {"ana": 1, "ben": 1}
+    again = subprocess.run(
+        [sys.executable, "-m", "memkit_migrate", str(path), "--from", "jsonl", *options],
+        capture_output=True, text=True, cwd=Path(__file__).parents[2] / "integrations",
+    )  # fmt: skip
+    assert json.loads(again.stdout)["known"] == 2
+    assert again.returncode == 1, "there were lines that could not be moved"
+
+
+def test_what_cannot_be_read_says_what_to_pass(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text").write_text("hello")
+    for read_it, place in (
+        (from_mem0, "empty"), (from_mem0, "text"), (from_mem0, "missing"), (from_jsonl, "missing"),
+        (from_langgraph, "missing"), (from_langgraph, "text"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidInput):
+            list(read_it(tmp_path / place))
+
+
+def test_imported_memories_are_checked_like_all_others(memory: Memory) -> None:
+    with pytest.raises(InvalidInput, match="frobs"):
+        memory.import_([{"text": "x", "user_id": "ana", "frobs": 1}])
+    for bad in ({"text": "x"}, {"text": "", "user_id": "ana"}, {"text": "x", "user_id": "ana", "kind": "odd"}):
+        with pytest.raises(InvalidInput):
+            memory.import_([bad])
+    assert memory.import_([{"text": "Said so.", "user_id": "ana", "kind": "episode", "speaker": "Ana"}]) == 1
+    (record,) = memory.list(user_id="ana")
+    assert (record.kind, record.origin, record.speaker) == ("episode", "import", "Ana")
+    memory.undo(user_id="ana", op_id=memory.history(user_id="ana")[-1].op_id)
+    assert memory.list(user_id="ana") == []
