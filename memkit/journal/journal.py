@@ -224,13 +224,16 @@ class Journal(JournalReader):
     def apply(
         self, bank: Bank, drafts: Sequence[OpDraft], *, decision_id: str, at: datetime, cause: str = "decision",
         intake_id: str | None = None, claim: Claim | None = None, undoes: Sequence[str] = (),
-        decisions: Sequence[DecisionRecord] = (),
+        decisions: Sequence[DecisionRecord] = (), expected_seq: int | None = None,
     ) -> list[Op]:  # fmt: skip
         """Check `drafts` against the bank, number and write them, all or none, in one commit, with the decisions that
-        led to them. With `claim` the intake is finished by it, and nothing is written when the claim was lost."""
+        led to them. With `claim` the intake is finished by it, and nothing is written when the claim was lost; with
+        `expected_seq`, nothing when the bank has a newer op than that."""
         with self._engine.write() as tx:
             number = intakes.held(tx, claim) if claim else None
             bank_id = oplog.make_bank(tx, bank)
+            if expected_seq is not None and oplog.bank_seq(tx, bank_id) != expected_seq:
+                raise Conflict("the bank was written to meanwhile", fix="read it again and decide on what it holds now")
             if number is None and intake_id is not None:
                 number = intakes.number_of(tx, intake_id, bank_id)
             for op_id in undoes:

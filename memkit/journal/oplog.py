@@ -56,6 +56,11 @@ def make_bank(tx: Tx, bank: Bank) -> int:
     return tx.insert("INSERT INTO banks (user_id, agent_id) VALUES (?, ?)", (bank.user_id, bank.agent_id))
 
 
+def bank_seq(tx: Tx, bank: int) -> int:
+    row = tx.one("SELECT last_seq FROM banks WHERE id = ?", (bank,))
+    return row[0] if row else 0
+
+
 def last_seq(tx: Tx) -> int:
     """Highest number ever given: `seq_floor` keeps those of erased ops from being given again."""
     newest = tx.one("SELECT max(seq) FROM ops")

@@ -1,0 +1,182 @@
+"""`MemkitSession` wraps a session: its items pass through unchanged, and what the user says is learned on the way in.
+
+The runner pops items to try a run again, so what is popped is un-learned: the memory that came of it is undone. Which
+one that was is read from the journal, so it works in whichever process the pop happens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from agents import RunConfig, RunHooks
+from agents.memory import Session, SessionSettings
+from agents.run_config import CallModelData, ModelInputData
+
+from memkit import AsyncMemory, Memory
+from memkit.errors import NotFound, UndoConflict
+from memkit.models import Bank, Turn
+from memkit_plug.talk import Message, Recalled, Talk, plain, text_of
+
+log = logging.getLogger("memkit")
+
+_SETTLE_S = 60.0
+"""How long a pop waits for a turn that is still being decided."""
+
+
+class MemkitSession:
+    """Implements the SDK's `Session` protocol. `clear_session` clears the history; memories outlive it, and
+    `memory.delete_all` or `erase` end them."""
+
+    def __init__(
+        self,
+        inner: Session,
+        memory: Memory | AsyncMemory,
+        *,
+        user_id: str,
+        agent_id: str | None = None,
+        max_tokens: int = 800,
+    ) -> None:
+        self._inner = inner
+        self._talk = Talk(memory, user_id, agent_id, inner.session_id or None, max_tokens)
+        self.recalled = Recalled()
+        """What the newest model call was given, with its trace."""
+
+    @property
+    def session_id(self) -> str:
+        return self._inner.session_id
+
+    @session_id.setter
+    def session_id(self, value: str) -> None:
+        self._inner.session_id = value
+
+    @property
+    def session_settings(self) -> SessionSettings | None:
+        return self._inner.session_settings
+
+    @session_settings.setter
+    def session_settings(self, value: SessionSettings | None) -> None:
+        self._inner.session_settings = value
+
+    # -- the protocol ------------------------------------------------------------------------------------------------
+
+    async def get_items(self, limit: int | None = None) -> list[Any]:
+        return await self._inner.get_items(limit)
+
+    async def add_items(self, items: list[Any]) -> None:
+        """A caller that is cancelled leaves history and memory alike: both steps are finished."""
+        await asyncio.shield(asyncio.ensure_future(self._add(items)))
+
+    async def pop_item(self) -> Any:
+        return await asyncio.shield(asyncio.ensure_future(self._pop()))
+
+    async def clear_session(self) -> None:
+        await self._inner.clear_session()
+
+    # -- recall --------------------------------------------------------------------------------------------------------
+
+    def run_config(self, config: RunConfig | None = None) -> RunConfig:
+        """A run config (yours, copied) whose model calls see what is known about the user."""
+        import dataclasses
+
+        given = config or RunConfig()
+        earlier = given.call_model_input_filter
+
+        async def recalling(data: CallModelData[Any]) -> ModelInputData:
+            if earlier is not None:
+                made = earlier(data)
+                model_data = await made if asyncio.iscoroutine(made) else made
+                data = dataclasses.replace(data, model_data=model_data)  # type: ignore[arg-type]
+            return await self.recall(data)
+
+        return dataclasses.replace(given, call_model_input_filter=recalling)
+
+    async def recall(self, data: CallModelData[Any]) -> ModelInputData:
+        """For `RunConfig(call_model_input_filter=…)`: the block joins the instructions of this one call. The session
+        does not see it, so it is never learned."""
+        own = data.model_data
+        said = _said(own.input)
+        self.recalled = await self._talk.arecall(said[-1]["content"] if said else "")
+        if not self.recalled.block:
+            return own
+        parts = [own.instructions, self.recalled.block]
+        return ModelInputData(input=own.input, instructions="\n\n".join(part for part in parts if part))
+
+    def hooks(self) -> MemkitHooks:
+        return MemkitHooks(self)
+
+    async def observe(self, reply: str) -> None:
+        """Tell what was answered with what the newest model call recalled."""
+        await self._talk.alearn([], reply=reply, trace_id=self.recalled.trace_id)
+
+    # -- learning and un-learning ---------------------------------------------------------------------------------
+
+    async def _add(self, items: list[Any]) -> None:
+        await self._inner.add_items(items)
+        for message in _said(items):
+            await self._talk.alearn([message])  # one by one: an item is popped alone
+
+    async def _pop(self) -> Any:
+        item = await self._inner.pop_item()
+        for message in _said([item] if item else []):
+            await asyncio.to_thread(self._unlearn, message["content"])
+        return item
+
+    def _unlearn(self, text: str) -> None:
+        talk = self._talk
+        memory = plain(talk.memory)
+        try:
+            turn = self._learned_turn(memory, text)
+            if turn is not None:
+                memory.undo(user_id=talk.user_id, turn_id=turn.turn_id)
+        except NotFound:
+            return  # nothing came of the turn
+        except UndoConflict:
+            log.warning("a popped message could not be un-learned: later memories build on it")
+
+    def _learned_turn(self, memory: Memory, text: str) -> Turn | None:
+        """The newest turn of these words in this session that is not undone yet, once it is decided."""
+        talk, journal = self._talk, memory._runtime.alive().journal
+        bank = Bank(talk.user_id, talk.agent_id or "")
+        turns = [
+            turn for turn in journal.turns(bank=bank, session_id=talk.session_id) if turn.text == text
+        ]
+        undone = {op.undoes for op in journal.ops(bank=bank) if op.undoes}
+        deadline = time.monotonic() + _SETTLE_S
+        for turn in reversed(turns):
+            seen = None
+            while (state := journal.intake(turn.intake_id)) and state.status == "pending":
+                if time.monotonic() > deadline:
+                    log.warning("a popped message could not be un-learned: it is still being decided")
+                    return None
+                seen = journal.wait_change(0.1, seen)
+            ops = journal.ops(bank=bank, intake_id=turn.intake_id)
+            if not any(op.op_id in undone for op in ops):
+                return turn
+        return None
+
+
+class MemkitHooks(RunHooks[Any]):
+    """Tells the memory what the agent answered, so that it learns which memories helped."""
+
+    def __init__(self, session: MemkitSession) -> None:
+        self._session = session
+
+    async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
+        if isinstance(output, str):
+            await self._session.observe(output)
+
+
+def _said(items: str | Sequence[Any]) -> list[Message]:
+    """The user's messages among Responses-API items; calls, results and reasoning are none."""
+    if isinstance(items, str):
+        return [{"role": "user", "content": items}] if items.strip() else []
+    said: list[Message] = []
+    for item in items:
+        if isinstance(item, dict) and item.get("role") == "user" and item.get("type", "message") == "message":
+            text = text_of(item.get("content"))
+            if text.strip():
+                said.append({"role": "user", "content": text})
+    return said

@@ -1,0 +1,11 @@
+"""LangGraph's long-term store on memkit: verbatim items, durable, filtered, searchable, with time to live.
+
+    from memkit_langgraph import MemkitStore
+    graph = builder.compile(store=MemkitStore("./memory"))
+
+What is put is what is got: no manager touches it. To have memories managed, use `memkit_langchain.MemkitMiddleware`.
+"""
+
+from memkit_langgraph.store import MemkitStore
+
+__all__ = ["MemkitStore"]

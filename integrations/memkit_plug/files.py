@@ -1,0 +1,135 @@
+"""Memories as named files. A file is an episode whose first line is its path, so search finds it by name and content,
+and history, undo, export and erase work on it. A change is decided on one state of the bank and refused when another
+process changed it meanwhile; then it is decided again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from memkit import AsyncMemory, Memory
+from memkit.errors import Conflict, InvalidText, LimitExceeded, NotFound
+from memkit.inputs import has_surrogates, optional_id, scope_id
+from memkit.models import Bank, MemoryRecord, Op, OpDraft, digest
+from memkit.ops import make_op_id
+from memkit_plug.talk import plain
+
+T = TypeVar("T")
+
+_ATTEMPTS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    path: str
+    content: str
+    record: MemoryRecord
+
+    @property
+    def extra(self) -> Mapping[str, Any]:
+        """What the host keeps with the file."""
+        return self.record.metadata.get("extra") or {}
+
+
+@dataclass(slots=True)
+class Change:
+    """Files as they are, and what is to become of them."""
+
+    files: dict[str, File]
+    drafts: list[OpDraft] = field(default_factory=list)
+
+    def write(self, path: str, content: str, extra: Mapping[str, Any] | None = None) -> None:
+        there = self.files.get(path)
+        self._draft("add" if there is None else "update", there, path, content, extra)
+
+    def move(self, path: str, new_path: str) -> None:
+        there = self.files[path]
+        self._draft("update", there, new_path, there.content, there.extra)
+
+    def delete(self, path: str, note: str | None = None) -> None:
+        """`note` is kept with the op."""
+        self.drafts.append(OpDraft("delete", self.files[path].record.id, text=note, origin="api"))
+
+    def note(self, note: str) -> None:
+        """Nothing changes, and that it was asked for is on record."""
+        self.drafts.append(OpDraft("noop", text=note, origin="api"))
+
+    def _draft(self, action: Any, there: File | None, path: str, content: str, extra: Any) -> None:
+        metadata = {"file": path, **({"extra": dict(extra)} if extra else {})}
+        self.drafts.append(
+            OpDraft(
+                action, None if there is None else there.record.id, f"{path}\n{content}", kind="episode",
+                metadata=metadata, origin="api", content_salt=digest(["file", path]),
+            )
+        )  # fmt: skip
+
+
+class Files:
+    """The files of one bank. Each host keeps its own under a prefix."""
+
+    def __init__(self, memory: Memory | AsyncMemory, user_id: str, agent_id: str | None = None) -> None:
+        # Below the verbs, because none of them checks what a change was decided on.
+        self._runtime = plain(memory)._runtime.alive()
+        self._bank = Bank(scope_id(user_id, "user_id"), optional_id(agent_id, "agent_id"))
+
+    def all(self, prefix: str) -> dict[str, File]:
+        """Path → file, sorted, of all paths that start with `prefix`."""
+        found = [
+            _file(record) for _, record in self._runtime.alive().journal.live(bank=self._bank, kinds=["episode"])
+        ]
+        return {file.path: file for file in sorted(filter(None, found), key=_path) if file.path.startswith(prefix)}
+
+    def change(self, prefix: str, decide: Callable[[Change], T], *, decision_id: str | None = None) -> T:
+        """What `decide` returns. It may run again, so all it does to the world is done through the change it is given;
+        what it raises leaves everything as it is. A `decision_id` is applied once, ever: see `decided`."""
+        runtime = self._runtime.alive()
+        for attempt in range(_ATTEMPTS):
+            seq = runtime.journal.bank_seq(self._bank)
+            change = Change(self.all(prefix))
+            result = decide(change)
+            drafts = [self._checked(draft) for draft in change.drafts]
+            if not drafts:
+                break
+            try:
+                ops = runtime.journal.apply(
+                    self._bank, drafts, decision_id=decision_id or runtime.ids.new("u"), at=runtime.clock.now(),
+                    cause="api", expected_seq=seq,
+                )  # fmt: skip
+            except (Conflict, NotFound):
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                continue
+            runtime.applied(self._bank, len(ops))
+            break
+        return result
+
+    def decided(self, decision_id: str) -> Op | None:
+        """The first op of an earlier change."""
+        ops = self._runtime.alive().journal.ops(bank=self._bank, op_id=make_op_id(decision_id, 0))
+        return ops[0] if ops else None
+
+    def _checked(self, draft: OpDraft) -> OpDraft:
+        text = draft.text or ""
+        if has_surrogates(text) or "\x00" in text.partition("\n")[0]:
+            raise InvalidText("a file holds what cannot be written as UTF-8", fix="repair the text")
+        if len(text.encode()) > self._runtime.config.max_message_bytes:
+            raise LimitExceeded(
+                f"a file has more than {self._runtime.config.max_message_bytes} bytes", fix="split it into several"
+            )
+        if self._runtime.redact is None or draft.metadata is None:
+            return draft
+        path, _, content = text.partition("\n")
+        return replace(draft, text=f"{path}\n{self._runtime.redact(content) if content.strip() else content}")
+
+
+def _file(record: MemoryRecord) -> File | None:
+    path = record.metadata.get("file")
+    if not isinstance(path, str):
+        return None
+    first, _, content = record.text.partition("\n")
+    return File(path, content, record) if first == path else None
+
+
+def _path(file: File | None) -> str:
+    return file.path if file else ""

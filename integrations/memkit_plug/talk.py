@@ -1,0 +1,107 @@
+"""Recall before a model call, learn after it. A memory that fails never stops a chat: it is logged, and life goes on.
+
+Only what the user says is learned. The reply goes to `observe`, which judges what it used of the memories: learning
+from replies would turn what was recalled, or made up, into memories."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memkit import AsyncMemory, Memory
+from memkit.errors import IdempotencyConflict
+from memkit.inputs import optional_id, scope_id
+
+log = logging.getLogger("memkit")
+
+Message = Mapping[str, Any]
+"""{"role", "content"}, as chat APIs have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """The block to put into the prompt ("" where nothing is known) and the trace that feedback names."""
+
+    block: str = ""
+    trace_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """Whose chat this is, and how much of a prompt memories may take."""
+
+    memory: Memory | AsyncMemory
+    user_id: str
+    agent_id: str | None = None
+    session_id: str | None = None
+    max_tokens: int = 800
+
+    def __post_init__(self) -> None:
+        scope_id(self.user_id, "user_id")
+        optional_id(self.agent_id, "agent_id")
+        optional_id(self.session_id, "session_id")
+
+    def recall(self, query: str) -> Recalled:
+        if not query.strip():
+            return Recalled()
+        try:
+            block = plain(self.memory).context(
+                query, user_id=self.user_id, agent_id=self.agent_id, max_tokens=self.max_tokens
+            )
+        except Exception as error:
+            _failed("searched", error)
+            return Recalled()
+        return Recalled(str(block) if block.hits else "", block.trace_id)
+
+    def learn(self, said: Sequence[Message], *, key: str | None = None, reply: str = "", trace_id: str = "") -> None:
+        """`key` makes saying the same again (a retry, a resumed run) count once."""
+        memory = plain(self.memory)
+        try:
+            if said:
+                self._add(memory, list(said), key)
+            if reply.strip() and trace_id:
+                memory.observe(trace_id, reply, user_id=self.user_id)
+        except Exception as error:
+            _failed("learned", error)
+
+    async def arecall(self, query: str) -> Recalled:
+        return await asyncio.to_thread(self.recall, query)
+
+    async def alearn(
+        self, said: Sequence[Message], *, key: str | None = None, reply: str = "", trace_id: str = ""
+    ) -> None:
+        await asyncio.to_thread(self.learn, said, key=key, reply=reply, trace_id=trace_id)
+
+    def _add(self, memory: Memory, said: list[Message], key: str | None) -> None:
+        scope: dict[str, Any] = {"user_id": self.user_id, "agent_id": self.agent_id, "session_id": self.session_id}
+        try:
+            memory.add(said, **scope, idempotency_key=key, wait=False)
+        except IdempotencyConflict:
+            memory.add(said, **scope, wait=False)  # the host gave other words the same id: both are kept
+
+
+def plain(memory: Memory | AsyncMemory) -> Memory:
+    """The synchronous verbs; whoever awaits runs them in a thread."""
+    return memory._memory if isinstance(memory, AsyncMemory) else memory
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content: a str, or the text parts of a list; pictures and calls say nothing."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence):
+        return ""
+    texts = [part if isinstance(part, str) else _part_text(part) for part in content]
+    return "\n".join(text for text in texts if text)
+
+
+def _part_text(part: Any) -> str:
+    text = part.get("text") if isinstance(part, Mapping) else getattr(part, "text", None)
+    return text if isinstance(text, str) else ""
+
+
+def _failed(what: str, error: Exception) -> None:
+    log.warning("a chat went on without memory: it could not be %s (%s)", what, type(error).__name__)

@@ -1,0 +1,68 @@
+"""`MemkitCapability`: recall before each model request, learn after the run.
+
+What a run needs is kept by the instance that `for_run` makes for it, so one capability serves concurrent runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
+from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.tools import RunContext
+
+from memkit import AsyncMemory, Memory
+from memkit_plug.talk import Recalled, Talk, text_of
+
+
+@dataclass
+class MemkitCapability(AbstractCapability[Any]):
+    memory: Memory | AsyncMemory
+    user_id: str | Callable[[RunContext[Any]], str] = field(kw_only=True)
+    """A user, or how to tell it from the run (`lambda ctx: ctx.deps.user_id`)."""
+    agent_id: str | None = field(default=None, kw_only=True)
+    max_tokens: int = field(default=800, kw_only=True)
+    learn: bool = field(default=True, kw_only=True)
+    _talk: Talk | None = field(default=None, kw_only=True, repr=False)
+    _recalled: Recalled | None = field(default=None, kw_only=True, repr=False)
+
+    async def for_run(self, ctx: RunContext[Any]) -> MemkitCapability:
+        user_id = self.user_id if isinstance(self.user_id, str) else self.user_id(ctx)
+        session_id = getattr(ctx, "conversation_id", None)
+        talk = Talk(self.memory, user_id, self.agent_id, session_id or None, self.max_tokens)
+        return replace(self, _talk=talk, _recalled=None)
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """The block stands before the user's words, in a copy of the message that holds them."""
+        assert self._talk is not None
+        if self._recalled is None:
+            self._recalled = await self._talk.arecall(text_of(ctx.prompt))
+        if not self._recalled.block:
+            return request_context
+        return replace(request_context, messages=_with_block(request_context.messages, self._recalled.block))
+
+    async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
+        text = text_of(ctx.prompt)
+        if self.learn and self._talk is not None and text.strip():
+            recalled = self._recalled or Recalled()
+            await self._talk.alearn(
+                [{"role": "user", "content": text}], key=f"pydantic-ai:{ctx.run_id}" if ctx.run_id else None,
+                reply=result.output if isinstance(result.output, str) else "", trace_id=recalled.trace_id,
+            )  # fmt: skip
+        return result
+
+
+def _with_block(messages: list[ModelMessage], block: str) -> list[ModelMessage]:
+    for number in range(len(messages) - 1, -1, -1):
+        message = messages[number]
+        if not isinstance(message, ModelRequest):
+            continue
+        for place, part in enumerate(message.parts):
+            if isinstance(part, UserPromptPart):
+                parts = [*message.parts[:place], UserPromptPart(content=block), *message.parts[place:]]
+                return [*messages[:number], replace(message, parts=parts), *messages[number + 1 :]]
+    return messages

@@ -1,0 +1,159 @@
+"""`MemkitMemoryStore`: the harness's `MemoryStore` on a bank, versions compared and set in one commit.
+
+An operation's id becomes the id of the journaled decision, so its receipt is the op itself: it never runs out, and
+asking again, from any process, tells what came of it the first time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from anyio.to_thread import run_sync
+from pydantic_ai_harness.memory import (
+    MemoryConflictError,
+    MemoryFile,
+    MemoryMutation,
+    MemoryOperation,
+    MemoryOperationConflictError,
+)
+
+from memkit import AsyncMemory, Memory
+from memkit.models import MemoryRecord, Op, digest
+from memkit_plug.files import Change, File, Files
+
+_ROOT = "harness/"
+
+
+class MemkitMemoryStore:
+    def __init__(self, memory: Memory | AsyncMemory, *, user_id: str, agent_id: str | None = None) -> None:
+        self._files = Files(memory, user_id, agent_id)
+        self._scope = [user_id, agent_id or ""]
+
+    async def read(self, path: str, *, max_chars: int) -> MemoryFile | None:
+        _check(path)
+        if max_chars <= 0:
+            raise ValueError("max_chars must be positive")
+        file = (await run_sync(self._files.all, _ROOT + path)).get(_ROOT + path)
+        if file is None:
+            return None
+        return MemoryFile(
+            content=file.content[:max_chars], version=_version(file.record), operation_id=file.extra.get("operation"),
+            truncated=len(file.content) > max_chars, metadata=file.extra.get("metadata"),
+        )  # fmt: skip
+
+    async def get_operation(self, operation: MemoryOperation) -> MemoryMutation | None:
+        return await run_sync(self._receipt, operation)
+
+    async def write(
+        self, path: str, content: str, *, expected_version: str | None, operation: MemoryOperation | None = None
+    ) -> MemoryMutation:
+        return await self.write_with_metadata(
+            path, content, expected_version=expected_version, metadata=None, operation=operation
+        )
+
+    async def write_with_metadata(
+        self,
+        path: str,
+        content: str,
+        *,
+        expected_version: str | None,
+        metadata: Mapping[str, str] | None,
+        operation: MemoryOperation | None = None,
+    ) -> MemoryMutation:
+        extra: dict[str, Any] = {"write": digest([path, content, expected_version])[:16]}
+        if metadata:
+            extra["metadata"] = dict(metadata)
+        if operation is not None:
+            extra |= {"operation": operation.id, "fingerprint": operation.fingerprint}
+
+        def decide(change: Change) -> bool:
+            there = _expected(change.files, path, expected_version, "written")
+            change.write(_ROOT + path, content, extra)
+            return there is not None
+
+        existed, replayed = await run_sync(self._once, path, decide, operation)
+        if replayed is not None:
+            return replayed
+        file = (await run_sync(self._files.all, _ROOT + path)).get(_ROOT + path)
+        return MemoryMutation(version=_version(file.record) if file else None, replayed=False, existed=existed)
+
+    async def delete(
+        self, path: str, *, expected_version: str | None, operation: MemoryOperation | None = None
+    ) -> MemoryMutation:
+        note = operation.fingerprint if operation else None
+
+        def decide(change: Change) -> bool:
+            there = _expected(change.files, path, expected_version, "deleted")
+            if there is not None:
+                change.delete(_ROOT + path, note)
+            elif note is not None:
+                change.note(note)
+            return there is not None
+
+        existed, replayed = await run_sync(self._once, path, decide, operation)
+        return replayed or MemoryMutation(version=None, replayed=False, existed=existed)
+
+    async def list_paths(self, prefix: str = "", *, limit: int) -> list[str]:
+        if prefix:
+            _check(prefix.removesuffix("/"))
+        return [path[len(_ROOT) :] for path in await run_sync(self._files.all, _ROOT + prefix)][: max(limit, 0)]
+
+    def _once(
+        self, path: str, decide: Callable[[Change], bool], operation: MemoryOperation | None
+    ) -> tuple[bool, MemoryMutation | None]:
+        _check(path)
+        if operation is None:
+            return self._files.change(_ROOT + path, decide), None
+
+        def unless_done(change: Change) -> bool:
+            # looked up anew each time: another process may have done it between two attempts
+            receipt = self._receipt(operation)
+            if receipt is not None:
+                raise _Done(receipt)
+            return decide(change)
+
+        try:
+            return self._files.change(_ROOT + path, unless_done, decision_id=self._decision(operation)), None
+        except _Done as done:
+            return done.receipt.existed, done.receipt
+
+    def _decision(self, operation: MemoryOperation) -> str:
+        return "u_" + digest(["harness", *self._scope, operation.id])[:28]
+
+    def _receipt(self, operation: MemoryOperation) -> MemoryMutation | None:
+        op = self._files.decided(self._decision(operation))
+        if op is None:
+            return None
+        if _fingerprint(op) != operation.fingerprint:
+            raise MemoryOperationConflictError(
+                f"operation id {operation.id!r} was reused with different arguments"
+            )
+        version = None if op.after is None else _version(op.after)
+        return MemoryMutation(version=version, replayed=True, existed=op.before is not None)
+
+
+class _Done(Exception):
+    def __init__(self, receipt: MemoryMutation) -> None:
+        super().__init__()
+        self.receipt = receipt
+
+
+def _fingerprint(op: Op) -> Any:
+    return op.text if op.after is None else (op.after.metadata.get("extra") or {}).get("fingerprint")
+
+
+def _version(record: MemoryRecord) -> str:
+    return f"{record.id}.{record.revision}"
+
+
+def _expected(files: Mapping[str, File], path: str, version: str | None, what: str) -> File | None:
+    there = files.get(_ROOT + path)
+    if (None if there is None else _version(there.record)) != version:
+        raise MemoryConflictError(f"memory path {path!r} changed before it could be {what}")
+    return there
+
+
+def _check(path: str) -> None:
+    """Names that a file system would read otherwise than they are written are refused, as the harness's stores do."""
+    if any(part in ("", ".", "..") or ".." in part or "\\" in part or "\n" in part for part in path.split("/")):
+        raise ValueError(f"invalid memory path: {path!r}")
