@@ -316,10 +316,9 @@ class Memory:
         """Read a file that `export` wrote into this store; what is already there is left as it is. Or take over what
         another system kept: mappings with text, user_id and, where known, agent_id, session_id, speaker, at, metadata,
         kind and key (its id over there). Returns how many records or memories are new."""
-        from memkit.pipeline import portability
-
         if not isinstance(path, str | Path):
             return writing.adopt(self._runtime.alive(), path)
+        from memkit.pipeline import portability
 
         return portability.import_(self._runtime.alive(), Path(path))
 

