@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +64,17 @@ class State:
         if self._connection is None or self._pid != os.getpid():
             connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
             connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA secure_delete=ON")
             self._connection, self._pid = connection, os.getpid()
         return self._connection
 
     @contextmanager
-    def exclusive(self) -> Generator[sqlite3.Connection]:
-        """A write transaction; no other process changes aliases or removes adapters meanwhile."""
+    def exclusive(self, *, flush: bool = True) -> Generator[sqlite3.Connection]:
+        """A write transaction; no other process changes aliases or removes adapters meanwhile. Without `flush` it is
+        complete for every process, and survives their death, but a power cut may undo it until `flush()`."""
         with self._lock:
             connection = self._open()
+            connection.execute(f"PRAGMA synchronous={'FULL' if flush else 'NORMAL'}")
             try:
                 connection.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
@@ -86,6 +87,11 @@ class State:
                 connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
+
+    def flush(self) -> None:
+        """Everything committed is on the disk. The log may be gone: then a checkpoint has synced it into the file."""
+        with suppress(FileNotFoundError), open(f"{self._path}-wal", "rb+") as log:
+            os.fsync(log.fileno())
 
     def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._lock:
@@ -159,7 +165,8 @@ class State:
         at: str,
         exists: Callable[[Iterable[str]], None],
     ) -> AliasState:
-        with self.exclusive() as tx:
+        """Not flushed: the caller switches first, and then calls `flush`."""
+        with self.exclusive(flush=False) as tx:
             now = self.alias(name)
             _compare(now, expected, tuple(now.routes))
             target = now.back if to is None else to

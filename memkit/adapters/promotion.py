@@ -120,18 +120,19 @@ def rollback(
     goal = now.back if to is None else to
     target = None if goal is None else registry.version_of(alias, goal)
 
-    def move(proved: bool) -> AliasState:
-        compared = now.version if expected is ANY else expected
-        return registry.rollback(alias, to=to, expected=compared, actor=actor, note=note, proved=proved)
+    compared = now.version if expected is ANY else expected
+
+    def move(proved: bool, serve: Callable[[AliasState], object] = lambda _: None) -> AliasState:
+        return registry.rollback(alias, to=to, expected=compared, actor=actor, note=note, proved=proved, serve=serve)
 
     if swapper is None or swapper.host is None or target is None:
         return move(False)
-    if swapper.at_once(target):
-        state = move(False)
-        if swapper.adopt(state):
-            return state
-        return swapper.follow(state)
-    return swapper.swap(swapper.effective(target).digests, move).state
+    if not swapper.at_once(target):
+        return swapper.swap(swapper.effective(target).digests, move).state
+    state = move(False, swapper.adopt)
+    if swapper.router.serving(alias).version < state.version:  # unloaded at this very moment
+        swapper.follow(state)
+    return state
 
 
 def _carry_out(swapper: Swapper | None, digests: set[str], move: Callable[[bool], AliasState]) -> SwapReport:

@@ -203,13 +203,20 @@ class Registry:
         actor: str = "",
         note: str = "",
         proved: bool = False,
+        serve: Callable[[AliasState], object] = lambda _: None,
     ) -> AliasState:
         """Undo the last change of the alias (or all after version `to`), as a new version. Repeated, it goes further
-        back."""
-        return self._state.rollback(
+        back. `serve` is called once the move is committed and before it is flushed to disk, so that a slow disk does
+        not keep a bad adapter in service."""
+        state = self._state.rollback(
             alias_name(name), to=to, expected=expected, actor=actor, note=note, proved=proved,
             at=self._clock.now().isoformat(), exists=self._must_exist,
         )  # fmt: skip
+        try:
+            serve(state)
+        finally:
+            self._state.flush()
+        return state
 
     def prove(self, name: str, version: int) -> None:
         """Record that a serving process loaded and probed what this version names."""

@@ -207,7 +207,7 @@ def test_an_unproved_promotion_that_fails_its_probe_is_taken_back(tmp_path: Path
         assert eventually(lambda: elsewhere.alias("production").version == 3)
         assert name_of(adapters) == a
         assert "taken back" in elsewhere.alias("production").note
-        assert [event["event"] for event in adapters.events] == ["not_served"]
+        assert eventually(lambda: [event["event"] for event in adapters.events] == ["not_served"])
         elsewhere.close()
 
 
