@@ -42,23 +42,28 @@ def main() -> None:
         }
     )
     memory.embedding_model = Given()
-    texts = request["texts"]
-    for text in [*texts, *request["queries"]]:
+    singles, batches, queries = request["singles"], request["batches"], request["queries"]
+    for text in [one for user in [*singles.values(), *batches.values(), queries] for one in user]:
         memory.embedding_model.embed(text)
-    single = []
-    for text in texts:
+    single, batch, search = [], [], []
+    for user, texts in singles.items():
+        for text in texts:
+            start = time.perf_counter()
+            memory.add(text, user_id=user, infer=False)
+            single.append(time.perf_counter() - start)
+    for user, texts in batches.items():
+        for first in range(0, len(texts), request["batch"]):
+            part = texts[first : first + request["batch"]]
+            start = time.perf_counter()
+            memory.add([{"role": "user", "content": text} for text in part], user_id=user, infer=False)
+            batch.append((time.perf_counter() - start) / len(part))
+    users = [*singles, *batches]
+    for number, query in enumerate(queries):
         start = time.perf_counter()
-        memory.add(text, user_id="u", infer=False)
-        single.append(time.perf_counter() - start)
-    batch_start = time.perf_counter()
-    memory.add([{"role": "user", "content": text + " again"} for text in texts], user_id="b", infer=False)
-    batch = (time.perf_counter() - batch_start) / len(texts)
-    search = []
-    for query in request["queries"]:
-        start = time.perf_counter()
-        memory.search(query, filters={"user_id": "u"}, top_k=10)
+        memory.search(query, filters={"user_id": users[number % len(users)]}, top_k=10)
         search.append(time.perf_counter() - start)
-    print(json.dumps({"add": statistics.median(single), "batch": batch, "search": statistics.median(search)}))
+    figures = {"add": single, "batch": batch, "search": search}
+    print(json.dumps({name: statistics.median(values) for name, values in figures.items()}))
 
 
 main()
