@@ -10,7 +10,7 @@ Past one machine, another source is another class with these methods.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -103,11 +103,12 @@ class StoreSource:
         """In the order of the log: the sealed ones, then those still in the journal."""
         self._banks.clear()
         barred = self.journal.untrainable_intakes()
-        banks: dict[tuple[str, str], Bank] = {}
+        banks: dict[tuple[str, str], Bank | None] = {}
         last = 0
         while True:
             for page in self._table.scan(columns=_COLUMNS, after=last, user_id=user_id, batch_rows=PAGE):
-                yield from (one for one in _from_arrow(page, banks) if self._admitted(one, barred))
+                found = _from_arrow(page, banks, self._trainable)
+                yield from (one for one in found if one.intake_id not in barred) if barred else found
             last = max(last, self._table.last_seq())
             while True:
                 hot = self.journal.unsealed(after=last)
@@ -195,8 +196,11 @@ def from_record(number: int, record: DecisionRecord) -> Decision:
     )  # fmt: skip
 
 
-def _from_arrow(page: Any, banks: dict[tuple[str, str], Bank]) -> Iterator[Decision]:
-    """Token arrays are cut out of their flat buffers: element by element they would cost a hundred times as much."""
+def _from_arrow(
+    page: Any, banks: dict[tuple[str, str], Bank | None], trainable: Callable[[Bank], bool]
+) -> Iterator[Decision]:
+    """`banks` remembers which of them may be learned from (None: not). Token arrays are cut out of their flat buffers:
+    element by element they would cost a hundred times as much."""
     page = page.combine_chunks()
     names = [name for name in _COLUMNS if name not in _APART]
     plain = [page.column(name).to_pylist() for name in names]
@@ -206,9 +210,12 @@ def _from_arrow(page: Any, banks: dict[tuple[str, str], Bank]) -> Iterator[Decis
     whole = zip(zip(*plain, strict=True), created, *arrays, strict=True)
     for row, (values, at, ids, reply, logprobs) in enumerate(whole):
         number, name, intake, user, agent, role, state, model, adapter, chance, prompt, ok = values
-        bank = banks.get((user, agent))
+        if (user, agent) not in banks:
+            named = Bank(user, agent)
+            banks[user, agent] = named if trainable(named) else None
+        bank = banks[user, agent]
         if bank is None:
-            bank = banks[user, agent] = Bank(user, agent)
+            continue
         yield Decision(
             number, name, intake or None, bank, role, state, at, model, adapter, chance, prompt, ok, ids, reply,
             logprobs, texts, row,

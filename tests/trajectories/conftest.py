@@ -13,8 +13,8 @@ from tests.trajectories._logs import talk
 @pytest.fixture(scope="session")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("logs") / "store"
-    episodes = generate(6, seed=11, knobs=Knobs(sessions=6), split="train")
-    talk(path, episodes, manners=Manners(rated=0.8, corrects=0.5, asks_again=0.3))
+    episodes = generate(8, seed=11, knobs=Knobs(sessions=6), split="train")
+    talk(path, episodes, manners=Manners(rated=0.5, corrects=0.5, asks_again=0.3))
     return path
 
 

