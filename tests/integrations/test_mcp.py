@@ -18,11 +18,11 @@ from memkit import Memory
 from memkit.errors import InvalidConfig
 from memkit.net.tenants import Tenant, Tenants
 from memkit_mcp.greeting import first_answer
+from tests.integrations._env import ENV
 from tests.integrations._serving import running
 
 pytest.importorskip("mcp", reason="needs the extra mcp")
 
-ROOT = Path(__file__).parents[2]
 TOOLS = {
     "add_memory", "search_memory", "list_memories", "update_memory", "delete_memory", "undo", "feedback", "answer",
 }  # fmt: skip
@@ -54,7 +54,7 @@ def over_stdio(store: Path, check: Callable[[Any], Awaitable[None]], *command: s
     from mcp import Client, StdioServerParameters
 
     args = [*(command or ("-m", "memkit_mcp")), "--store", str(store), "--user", "ana"]
-    server = StdioServerParameters(command=sys.executable, args=args, cwd=ROOT / "integrations")
+    server = StdioServerParameters(command=sys.executable, args=args, env=ENV)
 
     async def main() -> None:
         async with Client(server) as client:
@@ -256,8 +256,7 @@ def test_many_callers_at_once_are_never_mixed_up(tmp_path: Path) -> None:
 
 def _line(request: dict[str, Any], *command: str) -> dict[str, Any]:
     process = subprocess.Popen(
-        [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT / "integrations",
-        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'integrations'}"},
+        [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENV,
     )  # fmt: skip
     with process:
         assert process.stdin is not None
@@ -304,7 +303,7 @@ def test_the_command_line_refuses_http_without_tokens_and_stdio_without_a_user(t
     for arguments in (["--http"], ["--http", "--user", "ana"], []):
         run = subprocess.run(
             [sys.executable, "-c", program, "serve", "--store", str(tmp_path / "m"), *arguments],
-            capture_output=True, text=True, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, stdin=subprocess.DEVNULL, env=ENV,
         )  # fmt: skip
         assert run.returncode == 2, run.stderr
         assert run.stdout == ""

@@ -19,6 +19,7 @@ from memkit import Memory
 from memkit.errors import InvalidInput
 from memkit_migrate import from_jsonl, from_langgraph, from_mem0, migrate
 from memkit_migrate.pickled import NotPlain, read
+from tests.integrations._env import ENV
 
 
 @pytest.fixture
@@ -170,14 +171,14 @@ def test_json_lines_with_a_dry_run_and_a_report(tmp_path: Path) -> None:
     assert (report.read, report.added, report.problems) == (5, 2, 3)
     program = [sys.executable, "-c", "from memkit.cli import main; main()", "import", str(path), "--from", "jsonl"]
     options = ["--user", "ben", "--store", str(tmp_path / "m"), "--json"]
-    dry = subprocess.run([*program, *options, "--dry-run"], capture_output=True, text=True, check=True)
+    dry = subprocess.run([*program, *options, "--dry-run"], capture_output=True, text=True, check=True, env=ENV)
     assert json.loads(dry.stdout)["added"] == 2
     assert not (tmp_path / "m").exists()
-    moved = subprocess.run([*program, *options], capture_output=True, text=True, check=True)
+    moved = subprocess.run([*program, *options], capture_output=True, text=True, check=True, env=ENV)
     assert json.loads(moved.stdout)["users"] == {"ana": 1, "ben": 1}
     again = subprocess.run(
         [sys.executable, "-m", "memkit_migrate", str(path), "--from", "jsonl", *options],
-        capture_output=True, text=True, cwd=Path(__file__).parents[2] / "integrations",
+        capture_output=True, text=True, env=ENV,
     )  # fmt: skip
     assert json.loads(again.stdout)["known"] == 2
     assert again.returncode == 1, "there were lines that could not be moved"

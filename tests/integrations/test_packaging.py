@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integrations._env import ENV
 from tests.test_house import COMES_WITH, IMPORT_NAMES, PROJECT, ROOT, declared, imports, where
 
 INTEGRATIONS = ROOT / "integrations"
@@ -48,7 +49,7 @@ def test_naming_a_plug_loads_no_sdk(plug: str) -> None:
     program = (
         f"import sys, {plug}; print(*(set(sys.modules) & {{'mcp', 'openai', 'anthropic', 'opentelemetry', 'httpx'}}))"
     )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=INTEGRATIONS)
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=ENV)
     assert run.stdout.split() == []
 
 
@@ -65,6 +66,6 @@ def test_a_missing_extra_is_named(program: str, extra: str, tmp_path: Path) -> N
     hide = "import sys; sys.modules.update(dict.fromkeys(['mcp', 'opentelemetry'])); sys.path_importer_cache.clear()\n"
     hide += "import importlib.util as u; f = u.find_spec\n"
     hide += "u.find_spec = lambda name, *a: None if name in ('mcp', 'uvicorn') else f(name, *a)\n"
-    run = subprocess.run([sys.executable, "-c", hide + program], capture_output=True, text=True, cwd=INTEGRATIONS)
+    run = subprocess.run([sys.executable, "-c", hide + program], capture_output=True, text=True, env=ENV)
     assert run.returncode == 1
     assert f"memkit[{extra}]" in run.stderr.splitlines()[-1], run.stderr
