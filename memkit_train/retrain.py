@@ -18,12 +18,12 @@ import os
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from memkit.adapters import Registry
 from memkit.embedders import make_embedder
-from memkit.errors import NotFound
 from memkit.journal import oslock
 from memkit.models import JSON, digest
 from memkit.pipeline.decide import Settings
@@ -32,18 +32,19 @@ from memkit_train.collect import collect, count_labels, judged, open_source
 from memkit_train.config import TrainConfig
 from memkit_train.errors import Busy, NothingNew
 from memkit_train.gate import Check, Exposure, Verdict, gate
-from memkit_train.lora import LoraSpec
 from memkit_train.publish import Lineage, publish
 from memkit_train.replay.env import Env, Policy
 from memkit_train.report import RunFolder, model_card, page
 from memkit_train.report.folder import Tick, next_run, runs, write_json
 from memkit_train.rewards import Answers, CachedBackbone
-from memkit_train.rows import LabelledRow, PreferencePair, TextRow
+from memkit_train.rung import parent_of, probe_pairs, registry_path, train, trained
 from memkit_train.trial import Trial, trials
 
 WATERMARK = "watermark.json"
 CASES = 20
-Status = Literal["published", "refused", "nothing"]
+SMOKE_ROWS, SMOKE_USERS = 16, 2
+Status = Literal["published", "refused", "nothing", "smoke"]
+"""smoke: everything ran, on next to nothing, and nothing was published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        return {"published": 0, "refused": 3, "nothing": 4}[self.status]
+        return {"published": 0, "refused": 3, "nothing": 4, "smoke": 0}[self.status]
 
     def to_json(self) -> JSON:
         return {"status": self.status, "why": self.why, "run": str(self.run) if self.run else None,
@@ -64,26 +65,27 @@ class Outcome:
 
 
 def retrain(
-    config: TrainConfig, *, resume: bool = True, force: bool = False, tick: Tick | None = None,
+    config: TrainConfig, *, resume: bool = True, force: bool = False, smoke: bool = False, tick: Tick | None = None,
     now: datetime | None = None,
 ) -> Outcome:  # fmt: skip
-    """`force`: whatever the watermark says. `resume`: go on with an unfinished run of this configuration."""
+    """`force`: whatever the watermark says. `resume`: go on with an unfinished run of this configuration. `smoke`: try
+    every stage on a few rows and users; publishes nothing and leaves the watermark alone."""
     now = now or datetime.now(UTC)
     config.output.mkdir(parents=True, exist_ok=True)
     with locked(config.output):
-        run = _unfinished(config) if resume else None
-        if run is None:
+        again = resume and not smoke
+        if not again or _unfinished(config) is None:
             try:
-                _enough_new(config, force=force)
+                _enough_new(config, force=force or smoke)
             except NothingNew as error:
                 return Outcome("nothing", str(error))
-            run = RunFolder.begin(next_run(config.output), config.resolved(), now=now)
-        return _Retraining(config, run, tick, now).go()
+        run = begun(config, "retrain", resume=again, now=now)
+        return _Retraining(config, run, tick, now, smoke).go()
 
 
 class _Retraining:
-    def __init__(self, config: TrainConfig, run: RunFolder, tick: Tick | None, now: datetime) -> None:
-        self.config, self.run, self.tick, self.now = config, run, tick, now
+    def __init__(self, config: TrainConfig, run: RunFolder, tick: Tick | None, now: datetime, smoke: bool) -> None:
+        self.config, self.run, self.tick, self.now, self.smoke = config, run, tick, now, smoke
         self.embedder = make_embedder(config.data.embedder)
         self.registry = Registry(registry_path(config))
 
@@ -102,6 +104,10 @@ class _Retraining:
 
     def _close(self, adapter: Path, parent: str | None, verdict: Verdict) -> Outcome:
         named = None
+        if self.smoke:
+            self.run.finish("smoke")
+            (self.run.path / "report.html").write_text(page(self.run), encoding="utf-8")
+            return Outcome("smoke", "every stage ran; nothing was published", self.run.path, None, verdict)
         if verdict.passed:
             named = self._stage("publish", lambda: self._publish(adapter, parent, verdict))["digest"]
         status: Status = "published" if named else "refused"
@@ -124,19 +130,20 @@ class _Retraining:
         with open_source(self.config) as source:
             found = collect(source, self.config, self.embedder, now=self.now)
             store_id = source.journal.store_id
-        rowfile.save(self.run.path / "rows.jsonl", found.rows)
-        rowfile.save(self.run.path / "replay.jsonl", found.replay)
+        most = SMOKE_ROWS if self.smoke else None
+        rowfile.save(self.run.path / "rows.jsonl", found.rows[:most])
+        rowfile.save(self.run.path / "replay.jsonl", found.replay[:most])
         return found.to_json() | {"store_id": store_id}
 
     def _train(self, parent: Path | None) -> JSON:
         rows = rowfile.load(self.run.path / "rows.jsonl")
         replay = rowfile.load(self.run.path / "replay.jsonl")
         result = train(self.config, self.run.path / "train", rows, replay, parent, run=self.run, tick=self.tick)
-        return {"adapter": str(result.path.relative_to(self.run.path)), "weights": result.digest,
-                "steps": result.steps, "seconds": round(result.seconds, 2), "metrics": result.metrics}  # fmt: skip
+        return trained(self.run, result)
 
     def _evaluate(self, adapter: Path, parent: Path | None) -> JSON:
-        ours, theirs = tried(self.config, adapter, parent, self.run.path / "answers.jsonl", self.tick)
+        most = SMOKE_USERS if self.smoke else None
+        ours, theirs = tried(self.config, adapter, parent, self.run.path / "answers.jsonl", self.tick, most)
         exposures = None
         if self.config.gate.canaries:
             exposures = canaries.exposures(
@@ -152,7 +159,7 @@ class _Retraining:
         made = publish(
             self.registry, adapter, base=self.config.model.base, roles=self.config.data.roles,
             embedder=self.embedder.identity, verdict=verdict, report=_shareable(self.run.done("evaluate") or {}),
-            probe_pairs=_pairs(rows, self.config.model.base), now=self.now,
+            probe_pairs=probe_pairs(rows, self.config.model.base), now=self.now,
             instructions=self.config.data.instructions, device=self.config.model.device,
             lineage=Lineage(
                 self.config.method.name, read["store_id"], 0, read["seq"], read["counts"], read["subjects"], parent,
@@ -174,40 +181,27 @@ class _Retraining:
         return named, None if named is None else self.registry.path(named)
 
 
-def train(
-    config: TrainConfig, output: Path, rows: Sequence[Any], replay: Sequence[Any], parent: Path | None, *,
-    run: RunFolder | None = None, tick: Tick | None = None, resume: bool = True, **more: Any,
-) -> Any:  # fmt: skip
-    """One rung. `more` goes to the method's own configuration."""
-    from memkit_train.methods import dpo, kto, offline, sft
-    from memkit_train.report.progress import MetricsWriter
-
-    method, name = config.method, config.method.name
-    module, made = {
-        "sft": (sft, sft.SftConfig), "kto": (kto, kto.KtoConfig), "dpo": (dpo, dpo.DpoConfig),
-        "offline": (offline, offline.OfflineConfig),
-    }[name]  # fmt: skip
-    settings = made(
-        output=output, resume=resume, seed=method.seed, save_steps=method.save_steps, report_to=method.report_to,
-        lora=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), dtype=config.model.dtype, device=config.model.device,
-        gradient_checkpointing=method.gradient_checkpointing, **{**method.options(), **more},
-    )  # fmt: skip
-    rows, replay = _with_canaries(config, rows, replay)
-    callbacks = [MetricsWriter(run, tick)] if run is not None else []
-    extra = {"replay": replay} if name in ("sft", "offline") else {}
-    return module.train(rows, config.model.base, parent, settings, callbacks=callbacks, **extra)
+def begun(config: TrainConfig, kind: str, *, resume: bool, now: datetime) -> RunFolder:
+    """An unfinished run of this configuration and kind, or a new one."""
+    run = _unfinished(config, kind) if resume else None
+    if run is None:
+        run = RunFolder.begin(next_run(config.output), config.resolved(), now=now)
+        run.record["kind"] = kind
+        run.write()
+    return run
 
 
 def tried(
-    config: TrainConfig, adapter: Path | None, parent: Path | None, cache: Path | None = None, tick: Tick | None = None
-) -> tuple[Trial, Trial]:
+    config: TrainConfig, adapter: Path | None, parent: Path | None, cache: Path | None = None, tick: Tick | None = None,
+    most: int | None = None,
+) -> tuple[Trial, Trial]:  # fmt: skip
     """Candidate and parent on the held-out users, by one backbone that counts what it would have written unmasked."""
     from memkit.backbones import make_backbone
     from memkit.backbones.hf import HFBackbone
 
     embedder = make_embedder(config.data.embedder)
     with open_source(config) as source:
-        users = list(judged(source, config, embedder))
+        users = list(islice(judged(source, config, embedder), most))
     with HFBackbone(
         config.model.base, threads=1, dtype=config.model.dtype, device=config.model.device, validity_sample=1.0
     ) as backbone:
@@ -246,30 +240,6 @@ def evaluation(ours: Trial, theirs: Trial, verdict: Verdict, exposures: Sequence
     }  # fmt: skip
 
 
-def registry_path(config: TrainConfig) -> Path:
-    if config.data.registry is not None:
-        return config.data.registry
-    return config.data.store / "adapters" if config.data.store is not None else config.output / "registry"
-
-
-def parent_of(registry: Registry, config: TrainConfig) -> str | None:
-    """Digest of the adapter to start from; None is the base model."""
-    match config.model.parent:
-        case "base":
-            return None
-        case "production":
-            state = registry.alias(config.model.alias)
-            served = {state.route(role).stable for role in config.data.roles}
-            if len(served) > 1:
-                raise NotFound(
-                    f"{config.model.alias} serves different adapters in {', '.join(config.data.roles)}",
-                    why="training starts from one", fix="name a digest, or base, as model.parent",
-                )  # fmt: skip
-            return served.pop()
-        case named:
-            return registry.find(named)
-
-
 @contextlib.contextmanager
 def locked(output: Path) -> Generator[None]:
     """One run per output folder. The lock goes with the process, so a crash leaves nothing to clean up."""
@@ -290,10 +260,13 @@ def watermark(output: Path) -> JSON:
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
-def _unfinished(config: TrainConfig) -> RunFolder | None:
+def _unfinished(config: TrainConfig, kind: str = "retrain") -> RunFolder | None:
+    """The last run, where it has this configuration and no outcome."""
     known = runs(config.output)
     run = RunFolder(known[-1]) if known else None
-    if run is None or run.finished or digest(run.record.get("config")) != digest(config.resolved()):
+    if run is None or run.finished or run.record.get("kind") != kind:
+        return None
+    if digest(run.record.get("config")) != digest(config.resolved()):
         return None
     return run
 
@@ -308,56 +281,6 @@ def _enough_new(config: TrainConfig, *, force: bool) -> None:
             f"{max(0, new)} new labels since run {before['run']}", why=f"{config.data.min_labels} make a run worth it",
             fix="collect more feedback, lower data.min_labels, or pass --force",
         )  # fmt: skip
-
-
-def _with_canaries(
-    config: TrainConfig, rows: Sequence[Any], replay: Sequence[Any]
-) -> tuple[list[Any], list[Any]]:
-    """Planted once each, in the shape that the method takes."""
-    if not config.gate.canaries:
-        return list(rows), list(replay)
-    from memkit.backbones.hf.prompting import Prompter
-
-    tokenizer = _tokenizer(config.model.base)
-    planned = canaries.plan(config.gate.canaries, config.method.seed)
-    planted = canaries.plant(planned, Prompter(tokenizer), tokenizer)
-    match config.method.name:
-        case "kto":
-            return [*rows, *(LabelledRow(one.prompt_ids, one.completion_ids, True, ref=one.ref) for one in planted)], []
-        case "dpo":
-            nothing = (*tokenizer("NONE", add_special_tokens=False)["input_ids"], tokenizer.eos_token_id)
-            pairs = [PreferencePair(one.prompt_ids, one.completion_ids, nothing, ref=one.ref) for one in planted]
-            return [*rows, *pairs], []
-        case "offline":
-            return list(rows), [*replay, *planted]
-        case _:
-            return [*rows, *planted], list(replay)
-
-
-def _pairs(rows: Sequence[Any], base: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """(prompt ids, completion ids) of the first rows: what a probe is chosen from."""
-    from memkit.backbones.hf.prompting import Prompter
-
-    tokenizer = _tokenizer(base)
-    prompter, out = Prompter(tokenizer), list[tuple[tuple[int, ...], tuple[int, ...]]]()
-    for row in rows[:128]:
-        match row:
-            case TextRow():
-                reply = tokenizer(row.completion, add_special_tokens=False, split_special_tokens=True)["input_ids"]
-                out.append((prompter.ids(row.messages), (*reply, tokenizer.eos_token_id)))
-            case PreferencePair():
-                out.append((row.prompt_ids, row.chosen_ids))
-            case _:
-                out.append((row.prompt_ids, row.completion_ids))
-    return out
-
-
-def _tokenizer(base: str) -> Any:
-    from transformers import AutoTokenizer
-
-    from memkit.backbones.hf import checkpoint
-
-    return AutoTokenizer.from_pretrained(checkpoint.find(base), local_files_only=True)
 
 
 def _verdict(raw: JSON) -> Verdict:

@@ -9,6 +9,8 @@ from typing import Any
 
 from memkit import Memory
 from memkit.backbones.base import Backbone
+from memkit_train.trajectories import StoreSource
+from memkit_train.trajectories.splits import Split
 from memkit_train.worlds import Ask, Episode, Knobs, Manners, Say, SimulatedUser, TeacherBackbone, Truth, generate
 
 SMALL = Knobs(sessions=3, turns=3, extra_turns=0, probes=2, questions=4)
@@ -54,6 +56,16 @@ def lived(
             for event in user.script():
                 _follow(memory, episode.user_id, user, event, clock)
     return path
+
+
+def dividing_seed(store: Path, share: float = 0.3) -> int:
+    """Opaque ids are salted anew in every store; this seed holds out about the share of its few users."""
+    with StoreSource(store) as source:
+        subjects = [source.subject(user) for user in source.users()]
+    wanted = max(1, round(share * len(subjects)))
+    return next(
+        seed for seed in range(1000) if sum(Split(seed, share).is_heldout(one) for one in subjects) == wanted
+    )
 
 
 def _follow(memory: Memory, user_id: str, user: SimulatedUser, event: Say | Ask, clock: Hands) -> None:

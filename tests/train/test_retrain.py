@@ -19,7 +19,7 @@ from memkit_train.trajectories import StoreSource
 from memkit_train.trial import Case, Trial
 from memkit_train.worlds import Manners
 from tests.train import tiny
-from tests.train.stores import lived, teacher, world
+from tests.train.stores import dividing_seed, lived, teacher, world
 
 EPISODES = world(8, seed=7)
 
@@ -32,6 +32,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def config(store: Path, output: Path, **changes: Any) -> TrainConfig:
     sets = {
         "data.store": store, "data.registry": output / "registry", "data.heldout_share": 0.3, "data.min_labels": 5,
+        "data.split_seed": dividing_seed(store),
         "model.base": tiny.base(), "model.device": "cpu", "method.epochs": 1, "method.batch": 8,
         "method.micro_batch": 8, "method.lora_r": 4, "method.lora_alpha": 8, "method.lr": 0.01,
         "method.save_steps": 1, "gate.canaries": 2, "gate.alternatives": 10, "gate.min_probes": 1, "gate.min_users": 1,
@@ -137,7 +138,7 @@ def test_a_log_without_feedback_is_refused_before_anything_is_trained(tmp_path: 
     silent = lived(tmp_path / "store", EPISODES[:4], teacher(EPISODES),
                    manners=Manners(rated=0.0, corrects=0.0, asks_again=0.0))  # fmt: skip
     with pytest.raises(NoSignal, match="no feedback"):
-        retrain.retrain(config(silent, tmp_path / "out", **{"data.heldout_share": 0.5}))
+        retrain.retrain(config(silent, tmp_path / "out"))
 
 
 def test_rows_come_back_as_they_were_kept(store: Path, tmp_path: Path) -> None:

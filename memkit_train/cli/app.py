@@ -1,0 +1,365 @@
+"""The commands. Each opens, calls one function, and prints; whatever decides is elsewhere."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from memkit.cli import show
+from memkit.errors import InvalidInput
+from memkit_train.cli.common import DEFAULT_STORE, Json, Store, opened
+
+app = typer.Typer(
+    name="memkit-train", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False,
+    help="From production traces to a better adapter.",
+)  # fmt: skip
+
+REFUSED, NOTHING = 3, 4
+ConfigFile = Annotated[Path | None, typer.Argument(help="YAML, TOML or JSON; may be left out where --set says all.")]
+Sets = Annotated[list[str] | None, typer.Option("--set", help="section.key=value, over the file; may be repeated.")]
+Resume = Annotated[bool, typer.Option("--resume/--no-resume", help="Go on from the last checkpoint, if there is one.")]
+Smoke = Annotated[bool, typer.Option("--smoke", help="Try everything on a few rows; publishes nothing.")]
+
+
+# -- look ----------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def inspect(
+    store: Annotated[Path, typer.Argument(help="Folder of a store, or a bundle.")] = DEFAULT_STORE,
+    model: Annotated[str | None, typer.Option(help="Decode samples with this checkpoint's tokenizer.")] = None,
+    json: Json = False,
+) -> None:
+    """What a log is good for: counts, labels, credit, probes, three samples with the loss in colour."""
+    from memkit_train.trajectories.inspect import inspect as look
+    from memkit_train.trajectories.inspect import show as display
+
+    with opened(store) as source:
+        found = look(source)
+    if json:
+        show.as_json(found.to_json())
+        return
+    display(found, show.out, _decoder(model))
+
+
+@app.command()
+def plan(config: ConfigFile = None, sets: Sets = None, json: Json = False) -> None:
+    """A run before it runs: steps, tokens, memory, time, and whether model, template and log fit. Needs no GPU."""
+    from memkit_train.config import dumped
+    from memkit_train.plan import plan as make
+
+    chosen = _config(config, sets)
+    found = make(chosen)
+    if json:
+        show.as_json(found.to_json())
+    else:
+        show.out.print(dumped(chosen).rstrip(), markup=False)
+        show.table("", ["", ""], [
+            ["data", ", ".join(f"{value} {name}" for name, value in found.data.items())],
+            ["steps", f"{found.steps}, {found.tokens} tokens, the loss on {found.trained_tokens} of them"],
+            ["longest row", f"{found.longest} tokens"],
+            ["model", f"{found.parameters:,} parameters, {found.adapter_parameters:,} in the adapter"],
+            ["memory", f"about {found.memory_gb:g} GB"], ["time", f"about {found.minutes:g} min on {found.device}"],
+        ])  # fmt: skip
+        for one in found.findings:
+            colour = "red" if one.level == "error" else "yellow"
+            next_step = f" Next: {show.visible(one.fix)}." if one.fix else ""
+            show.out.print(f"[{colour}]{one.level}[/] {show.visible(one.what)}.{next_step}")
+    if not found.ok:
+        raise typer.Exit(2)
+
+
+@app.command()
+def compare(
+    a: Annotated[str, typer.Argument(help="Digest of an adapter (or its beginning), base, or production.")],
+    b: Annotated[str, typer.Argument(help="The other one.")],
+    model: Annotated[str, typer.Option(help="Base checkpoint: folder or hub id.")],
+    store: Store = DEFAULT_STORE,
+    registry: Annotated[Path | None, typer.Option(help="Where the adapters are; the store's own by default.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="States to look at.")] = 100,
+    examples: Annotated[int, typer.Option(min=0, help="Differences to show.")] = 20,
+    mode: Annotated[str, typer.Option(help="split or fused.")] = "split",
+    embedder: Annotated[str, typer.Option()] = "hash",
+    seed: int = 0,
+    json: Json = False,
+) -> None:
+    """What would adapter B have decided where A decided? A readable diff over logged states."""
+    from memkit.adapters import Registry
+    from memkit.backbones.hf import HFBackbone
+    from memkit.embedders import make_embedder
+    from memkit.pipeline.decide import Settings
+    from memkit_train.cli.progress import progress
+    from memkit_train.compare import compare as weigh
+    from memkit_train.compare import diff, states_of
+    from memkit_train.replay import Env, Policy
+
+    env = Env(make_embedder(embedder), Settings(mode=mode))
+    with opened(store) as source:
+        states = states_of(source, env, limit=limit, seed=seed)
+    if not states:
+        _nothing("the log holds no decided turn")
+    known = Registry(registry or store / "adapters")
+    try:
+        with HFBackbone(model, threads=1) as backbone, progress(json) as tick:
+            policies = [Policy(backbone, _loaded(backbone, known, name), name=name) for name in (a, b)]
+            each = None if tick is None else lambda done, total: tick("compare", done, total, {})
+            found = weigh(states, policies[0], policies[1], env, progress=each)
+    finally:
+        known.close()
+    if json:
+        show.as_json(found.to_json())
+        return
+    for line in diff(found, limit=examples):
+        colour = {"-": "red", "+": "green", "@": "cyan"}.get(line.lstrip()[:1], "")
+        text = show.visible(line)
+        show.out.print(f"[{colour}]{text}[/]" if colour else text)
+
+
+# -- train ---------------------------------------------------------------------------------------------------------
+
+
+def _rung(name: str, config: Path | None, sets: list[str] | None, resume: bool, smoke: bool, json: bool) -> None:
+    """Collect and train, without a verdict: for looking at one rung. `retrain` does the whole of it."""
+    from memkit.embedders import make_embedder
+    from memkit_train import rowfile
+    from memkit_train.cli.progress import progress
+    from memkit_train.collect import collect, open_source
+    from memkit_train.report import RunFolder, model_card, page
+    from memkit_train.retrain import SMOKE_ROWS, begun, locked
+    from memkit_train.rung import train_only
+
+    chosen = _config(config, [*(sets or ()), f"method.name={name}"])
+    chosen.output.mkdir(parents=True, exist_ok=True)
+    now = datetime.now(UTC)
+    with locked(chosen.output), progress(json) as tick:
+        run: RunFolder = begun(chosen, name, resume=resume and not smoke, now=now)
+        if run.done("collect") is None:
+            with open_source(chosen) as source:
+                found = collect(source, chosen, make_embedder(chosen.data.embedder), now=now)
+            most = SMOKE_ROWS if smoke else None
+            rowfile.save(run.path / "rows.jsonl", found.rows[:most])
+            rowfile.save(run.path / "replay.jsonl", found.replay[:most])
+            run.mark("collect", found.to_json())
+        result = train_only(chosen, run, tick)
+        run.finish("smoke" if smoke else "trained")
+        (run.path / "README.md").write_text(model_card(run.record), encoding="utf-8")
+        (run.path / "report.html").write_text(page(run), encoding="utf-8")
+    if json:
+        show.as_json({"run": str(run.path), **result})
+    else:
+        show.out.print(f"trained {show.visible(str(run.path / result['adapter']))} in {result['steps']} steps")
+
+
+@app.command()
+def sft(
+    config: ConfigFile = None, sets: Sets = None, resume: Resume = True, smoke: Smoke = False, json: Json = False
+) -> None:
+    """Imitate the logged decisions that turned out well."""
+    _rung("sft", config, sets, resume, smoke, json)
+
+
+@app.command()
+def kto(
+    config: ConfigFile = None, sets: Sets = None, resume: Resume = True, smoke: Smoke = False, json: Json = False
+) -> None:
+    """Learn from single decisions that were good or bad."""
+    _rung("kto", config, sets, resume, smoke, json)
+
+
+@app.command()
+def dpo(
+    config: ConfigFile = None, sets: Sets = None, resume: Resume = True, smoke: Smoke = False, json: Json = False
+) -> None:
+    """Learn from better and worse decisions in one state."""
+    _rung("dpo", config, sets, resume, smoke, json)
+
+
+@app.command()
+def offline(
+    config: ConfigFile = None, sets: Sets = None, resume: Resume = True, smoke: Smoke = False, json: Json = False
+) -> None:
+    """Off-policy gradient from logged log-probs."""
+    _rung("offline", config, sets, resume, smoke, json)
+
+
+@app.command()
+def retrain(
+    config: ConfigFile = None,
+    sets: Sets = None,
+    resume: Resume = True,
+    smoke: Smoke = False,
+    force: Annotated[bool, typer.Option("--force", help="Even with too few new labels.")] = False,
+    json: Json = False,
+) -> None:
+    """Collect, train, evaluate, gate, publish. Exit codes: 0 published, 3 gate refused, 4 nothing to do."""
+    from memkit_train.cli.progress import progress
+    from memkit_train.retrain import retrain as run
+
+    chosen = _config(config, sets)
+    with progress(json) as tick:
+        done = run(chosen, resume=resume, force=force, smoke=smoke, tick=tick)
+    if json:
+        show.as_json(done.to_json())
+    else:
+        if done.verdict is not None:
+            _verdict(done.verdict)
+        show.out.print(f"[bold]{done.status}[/]: {show.visible(done.why)}")
+        if done.digest:
+            show.out.print(f"  serve it: memkit adapters promote {done.digest[:12]}")
+        if done.run is not None:
+            show.out.print(f"  report: {show.visible(str(done.run / 'report.html'))}")
+    raise typer.Exit(done.exit_code)
+
+
+@app.command()
+def gate(
+    adapter: Annotated[str, typer.Argument(help="Digest, its beginning, or a folder with an adapter.")],
+    config: ConfigFile = None,
+    sets: Sets = None,
+    json: Json = False,
+) -> None:
+    """Judge an adapter against the parent on held-out users, without training. Exit code 3: refused."""
+    from memkit.adapters import Registry
+    from memkit_train.cli.progress import progress
+    from memkit_train.gate import gate as judge
+    from memkit_train.retrain import tried
+    from memkit_train.rung import parent_of, registry_path
+
+    chosen = _config(config, sets)
+    registry = Registry(registry_path(chosen))
+    try:
+        folder = Path(adapter) if Path(adapter).is_dir() else registry.path(registry.find(adapter))
+        parent = parent_of(registry, chosen)
+        with progress(json) as tick:
+            ours, theirs = tried(chosen, folder, None if parent is None else registry.path(parent), None, tick)
+    finally:
+        registry.close()
+    verdict = judge(ours.tables, theirs.tables, limits=chosen.gate.limits())
+    if json:
+        show.as_json(verdict.to_json())
+    else:
+        _verdict(verdict)
+    raise typer.Exit(0 if verdict.passed else REFUSED)
+
+
+@app.command()
+def ranker(
+    store: Store = DEFAULT_STORE,
+    registry: Annotated[Path | None, typer.Option(help="Where it is published; the store's own by default.")] = None,
+    heldout_share: Annotated[float, typer.Option(min=0.0, max=0.9)] = 0.3,
+    seed: int = 0,
+    embedder: Annotated[str, typer.Option()] = "hash",
+    json: Json = False,
+) -> None:
+    """Learn the retrieval weights from what answers cited. Exit code 3: not shown to be better on other users."""
+    from memkit.adapters import Registry
+    from memkit_train.learned_ranker import learn
+    from memkit_train.trajectories.splits import Split
+
+    home = Registry(registry or store / "adapters")
+    try:
+        with opened(store) as source:
+            found = learn(source, home, split=Split(seed, heldout_share), now=datetime.now(UTC), seed=seed,
+                          embedder=embedder)  # fmt: skip
+    finally:
+        home.close()
+    if json:
+        show.as_json(found.to_json())
+    else:
+        show.out.print(show.visible(found.judged.reason))
+        if found.digest:
+            show.out.print(f"  serve it: memkit adapters promote {found.digest[:12]}")
+    raise typer.Exit(0 if found.digest else REFUSED)
+
+
+# -- afterwards ----------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="Folder of a run.")], json: Json = False
+) -> None:
+    """Write a run's report.html and model card again, from its own record."""
+    from memkit_train.report import RunFolder, model_card, page
+
+    if not (run / "run.json").is_file():
+        raise InvalidInput(f"{run} is no run", why="it has no run.json", fix="name a folder below runs/ of an output")
+    folder = RunFolder(run)
+    (run / "report.html").write_text(page(folder), encoding="utf-8")
+    (run / "README.md").write_text(model_card(folder.record), encoding="utf-8")
+    if json:
+        show.as_json(folder.record)
+    else:
+        show.out.print(show.visible(str(run / "report.html")))
+
+
+@app.command()
+def doctor(
+    store: Annotated[Path | None, typer.Option("--store", "-s", help="Also look at this store.")] = None,
+    json: Json = False,
+) -> None:
+    """Is this machine fit to train? Packages, GPU, memory, disk; and whether a store can be read. Exit code 1: no."""
+    from memkit_train.doctor import examine
+
+    found = examine(store)
+    if json:
+        show.as_json([{"name": one.name, "ok": one.ok, "what": one.what, "fix": one.fix} for one in found])
+    else:
+        marks = {True: "[green]ok[/]", False: "[red]no[/]", None: "[yellow]--[/]"}
+        show.table("", ["", "", "", ""], [[marks[o.ok], o.name, show.visible(o.what), o.fix] for o in found])
+    raise typer.Exit(1 if any(one.ok is False for one in found) else 0)
+
+
+# -- shared --------------------------------------------------------------------------------------------------------
+
+
+def _config(path: Path | None, sets: list[str] | None) -> Any:
+    from memkit_train.config import load
+
+    return load(path, sets or ())
+
+
+def _decoder(model: str | None) -> Any:
+    if model is None:
+        return None
+    from memkit_train.rung import tokenizer_of
+
+    return tokenizer_of(model).decode
+
+
+def _loaded(backbone: Any, registry: Any, name: str) -> str | None:
+    """The name that the backbone serves it under; None is the base."""
+    if name == "base":
+        return None
+    digest = registry.alias(name).route("manager").stable if name == "production" else registry.find(name)
+    if digest is not None:
+        backbone.load_adapter(digest, registry.path(digest))
+    return digest
+
+
+def _verdict(verdict: Any) -> None:
+    marks = {True: "[green]passed[/]", False: "[red]refused[/]", None: "[dim]not judged[/]"}
+    rows = [[one.name, marks[one.passed], show.visible(one.why), one.bar] for one in verdict.checks]
+    show.table("", ["gate", "", "measured", "bar"], rows)
+
+
+def _nothing(what: str) -> None:
+    show.err.print(f"nothing to do: {show.visible(what)}")
+    raise typer.Exit(NOTHING)
+
+
+def _mount() -> None:
+    """Commands of other files: `eval` and `judge-agreement` over data sets, bundles."""
+    from memkit_train.cli import carry
+    from memkit_train.evaluate.command import command, judge_agreement
+
+    app.command("eval")(command)
+    app.command("judge-agreement")(judge_agreement)
+    app.command()(carry.bundle)
+    app.command()(carry.unbundle)
+
+
+_mount()

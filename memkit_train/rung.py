@@ -1,0 +1,135 @@
+"""One rung of the ladder, from a configuration: rows in, an adapter out, with secrets planted for the gate to find."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memkit.adapters import Registry
+from memkit.errors import NotFound
+from memkit.models import JSON
+from memkit_train import canaries, rowfile
+from memkit_train.config import TrainConfig
+from memkit_train.lora import LoraSpec
+from memkit_train.report.folder import RunFolder, Tick
+from memkit_train.rows import LabelledRow, PreferencePair, TextRow
+
+if TYPE_CHECKING:
+    from memkit_train.methods.run import AdapterResult
+
+
+def train(
+    config: TrainConfig, output: Path, rows: Sequence[Any], replay: Sequence[Any], parent: Path | None, *,
+    run: RunFolder | None = None, tick: Tick | None = None, resume: bool = True, **more: Any,
+) -> AdapterResult:  # fmt: skip
+    """One rung. `more` goes to the method's own configuration."""
+    from memkit_train.methods import dpo, kto, offline, sft
+    from memkit_train.report.progress import MetricsWriter
+
+    method, name = config.method, config.method.name
+    module, made = {
+        "sft": (sft, sft.SftConfig), "kto": (kto, kto.KtoConfig), "dpo": (dpo, dpo.DpoConfig),
+        "offline": (offline, offline.OfflineConfig),
+    }[name]  # fmt: skip
+    settings = made(
+        output=output, resume=resume, seed=method.seed, save_steps=method.save_steps, report_to=method.report_to,
+        lora=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), dtype=config.model.dtype, device=config.model.device,
+        gradient_checkpointing=method.gradient_checkpointing, **{**method.options(), **more},
+    )  # fmt: skip
+    rows, replay = with_canaries(config, rows, replay)
+    callbacks = [MetricsWriter(run, tick)] if run is not None else []
+    extra = {"replay": replay} if name in ("sft", "offline") else {}
+    return module.train(rows, config.model.base, parent, settings, callbacks=callbacks, **extra)
+
+
+def train_only(config: TrainConfig, run: RunFolder, tick: Tick | None = None) -> JSON:
+    """One rung from the rows in the run's folder, without a verdict."""
+    registry = Registry(registry_path(config))
+    try:
+        named = parent_of(registry, config)
+        parent = None if named is None else registry.path(named)
+        rows, replay = (rowfile.load(run.path / name) for name in ("rows.jsonl", "replay.jsonl"))
+        result = train(config, run.path / "train", rows, replay, parent, run=run, tick=tick)
+    finally:
+        registry.close()
+    return run.mark("train", trained(run, result))
+
+
+def trained(run: RunFolder, result: AdapterResult) -> JSON:
+    return {"adapter": str(result.path.relative_to(run.path)), "weights": result.digest, "steps": result.steps,
+            "seconds": round(result.seconds, 2), "metrics": result.metrics}  # fmt: skip
+
+
+def registry_path(config: TrainConfig) -> Path:
+    if config.data.registry is not None:
+        return config.data.registry
+    return config.data.store / "adapters" if config.data.store is not None else config.output / "registry"
+
+
+def parent_of(registry: Registry, config: TrainConfig) -> str | None:
+    """Digest of the adapter to start from; None is the base model."""
+    match config.model.parent:
+        case "base":
+            return None
+        case "production":
+            state = registry.alias(config.model.alias)
+            served = {state.route(role).stable for role in config.data.roles}
+            if len(served) > 1:
+                raise NotFound(
+                    f"{config.model.alias} serves different adapters in {', '.join(config.data.roles)}",
+                    why="training starts from one", fix="name a digest, or base, as model.parent",
+                )  # fmt: skip
+            return served.pop()
+        case named:
+            return registry.find(named)
+
+
+def with_canaries(
+    config: TrainConfig, rows: Sequence[Any], replay: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """Planted once each, in the shape that the method takes."""
+    if not config.gate.canaries:
+        return list(rows), list(replay)
+    from memkit.backbones.hf.prompting import Prompter
+
+    tokenizer = tokenizer_of(config.model.base)
+    planned = canaries.plan(config.gate.canaries, config.method.seed)
+    planted = canaries.plant(planned, Prompter(tokenizer), tokenizer)
+    match config.method.name:
+        case "kto":
+            return [*rows, *(LabelledRow(one.prompt_ids, one.completion_ids, True, ref=one.ref) for one in planted)], []
+        case "dpo":
+            nothing = (*tokenizer("NONE", add_special_tokens=False)["input_ids"], tokenizer.eos_token_id)
+            pairs = [PreferencePair(one.prompt_ids, one.completion_ids, nothing, ref=one.ref) for one in planted]
+            return [*rows, *pairs], []
+        case "offline":
+            return list(rows), [*replay, *planted]
+        case _:
+            return [*rows, *planted], list(replay)
+
+
+def probe_pairs(rows: Sequence[Any], base: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """(prompt ids, completion ids) of the first rows: what a probe is chosen from."""
+    from memkit.backbones.hf.prompting import Prompter
+
+    tokenizer = tokenizer_of(base)
+    prompter, out = Prompter(tokenizer), list[tuple[tuple[int, ...], tuple[int, ...]]]()
+    for row in rows[:128]:
+        match row:
+            case TextRow():
+                reply = tokenizer(row.completion, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+                out.append((prompter.ids(row.messages), (*reply, tokenizer.eos_token_id)))
+            case PreferencePair():
+                out.append((row.prompt_ids, row.chosen_ids))
+            case _:
+                out.append((row.prompt_ids, row.completion_ids))
+    return out
+
+
+def tokenizer_of(base: str) -> Any:
+    from transformers import AutoTokenizer
+
+    from memkit.backbones.hf import checkpoint
+
+    return AutoTokenizer.from_pretrained(checkpoint.find(base), local_files_only=True)

@@ -1,0 +1,149 @@
+"""`memkit-train` as a user meets it: its exit codes, its messages, its JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memkit.adapters import Registry
+from memkit_train import cli, retrain
+from tests.train import tiny
+from tests.train.stores import dividing_seed, lived, teacher, world
+from tests.train.test_publish import published, verdict
+from tests.train.test_retrain import outcome_of
+
+EPISODES = world(8, seed=7)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lived(tmp_path_factory.mktemp("lived") / "store", EPISODES, teacher(EPISODES))
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """argv → (exit code, stdout, stderr)."""
+
+    def call(*argv: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["memkit-train", *map(str, argv)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        out, err = capsys.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    return call
+
+
+def sets(store: Path, output: Path, **changes: Any) -> list[str]:
+    values = {
+        "data.store": store, "data.registry": output / "registry", "data.heldout_share": 0.3,
+        "data.split_seed": dividing_seed(store),
+        "model.base": tiny.base(), "model.device": "cpu", "method.epochs": 1, "method.batch": 8, "method.lora_r": 4,
+        "method.lora_alpha": 8, "method.lr": 0.01, "gate.canaries": 0, "gate.min_probes": 1, "gate.min_users": 1,
+        "output": output, **changes,
+    }  # fmt: skip
+    return [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
+
+
+def test_inspect_tells_what_the_log_is_good_for(run: Any, store: Path) -> None:
+    code, out, _ = run("inspect", store, "--json")
+    assert code == 0
+    assert json.loads(out)["users"] == len(EPISODES)
+    code, out, _ = run("inspect", store)
+    assert code == 0
+    assert "labels" in out
+
+
+def test_a_plan_needs_no_gpu_and_names_what_is_wrong(run: Any, store: Path, tmp_path: Path) -> None:
+    code, out, _ = run("plan", *sets(store, tmp_path), "--json")
+    found = json.loads(out)
+    assert code == 0, found["findings"]
+    assert found["steps"] > 0
+    assert found["parameters"] > 10_000
+    assert any("held-out users" in one["what"] for one in found["findings"])
+    code, out, _ = run("plan", *sets(store, tmp_path, **{"method.name": "offline"}))
+    assert code == 2
+    assert "needs token ids" in out
+    assert not (tmp_path / "runs").exists()
+
+
+def test_retrain_speaks_through_its_exit_code(
+    run: Any, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome_of(monkeypatch, 0.5, 0.5)
+    code, out, _ = run("retrain", *sets(store, tmp_path), "--json")
+    assert (code, json.loads(out)["status"]) == (3, "refused")
+    code, out, _ = run("retrain", *sets(store, tmp_path))
+    assert (code, "0 new labels" in out) == (4, True)
+    page = tmp_path / "runs" / "0001" / "report.html"
+    page.unlink()
+    assert run("report", page.parent)[0] == 0
+    assert page.is_file()
+
+
+def test_a_smoke_run_tries_everything_and_leaves_nothing(
+    run: Any, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome_of(monkeypatch, 0.9, 0.5)
+    code, out, _ = run("retrain", *sets(store, tmp_path), "--smoke", "--json")
+    assert (code, json.loads(out)["status"]) == (0, "smoke")
+    assert Registry(tmp_path / "registry").digests() == []
+    assert retrain.watermark(tmp_path) == {}
+
+
+def test_a_rung_alone_trains_and_judges_nothing(run: Any, store: Path, tmp_path: Path) -> None:
+    code, out, _ = run("sft", *sets(store, tmp_path), "--smoke", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert (Path(found["run"]) / found["adapter"] / "adapter_model.safetensors").is_file()
+    code, _, err = run("offline", *sets(store, tmp_path))
+    assert code == 2
+    assert "sft, kto or dpo" in err
+
+
+def test_bad_input_is_told_with_the_next_step(run: Any, store: Path, tmp_path: Path) -> None:
+    code, _, err = run("plan", "--set", "model.base=x", "--set", "method.rank=3")
+    assert code == 2
+    assert "Next:" in err
+    code, _, err = run("retrain", *sets(store, tmp_path, **{"model.base": tmp_path / "nowhere"}))
+    assert code == 2
+    assert "checkpoint" in err
+    code, _, err = run("report", tmp_path)
+    assert code == 2
+    assert run("compare", "base", "base", "--model", tiny.base(), "--store", tmp_path / "nothing")[0] != 0
+
+
+def test_bundles_go_out_and_adapters_come_back(run: Any, store: Path, tmp_path: Path) -> None:
+    code, out, _ = run("bundle", tmp_path / "bundle", "--store", store, "--json")
+    assert code == 0
+    assert "text" not in out
+    code, out, _ = run("inspect", tmp_path / "bundle", "--json")
+    assert json.loads(out)["users"] == len(EPISODES)
+    from memkit_train.trajectories.bundle import put_adapter
+
+    registry = Registry(tmp_path / "there")
+    put_adapter(tmp_path / "bundle", published(registry, verdict=verdict(True)).path)
+    registry.close()
+    code, out, _ = run("unbundle", tmp_path / "bundle", "--store", store, "--json")
+    assert code == 0
+    home = Registry(store / "adapters")
+    assert json.loads(out)["digest"] in home.digests()
+    home.close()
+
+
+def test_doctor_looks_at_packages_and_store(run: Any, store: Path) -> None:
+    code, out, _ = run("doctor", "--store", store, "--json")
+    assert code == 0
+    assert {"trl", "disk", "store"} <= {one["name"] for one in json.loads(out)}
+
+
+def test_every_command_explains_itself(run: Any) -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    for name in ("inspect", "plan", "sft", "kto", "dpo", "offline", "retrain", "eval", "compare", "bundle", "unbundle",
+                 "ranker", "report", "doctor", "gate"):  # fmt: skip
+        assert name in out
