@@ -191,7 +191,7 @@ class Shelf:
             **({} if put.ttl is None else {"ttl": put.ttl}),
             **({} if put.vectors is None else {"vectors": packed(put.vectors)}),
         }  # fmt: skip
-        expires = None if put.ttl is None else now + timedelta(minutes=put.ttl)
+        expires = None if put.ttl is None else _after(now, put.ttl)
         if entry is not None and expires is None and entry.record.expires_at is not None:
             expires = NEVER
         yield OpDraft(
@@ -206,9 +206,9 @@ class Shelf:
         for entry in {entry.record.id: entry for entry in read}.values():
             if entry.ttl is None:
                 continue
-            expires = now + timedelta(minutes=entry.ttl)
+            expires = _after(now, entry.ttl)
             passed = expires - (entry.record.expires_at or now)
-            if passed > timedelta(minutes=entry.ttl) * _REFRESH_SHARE:
+            if passed.total_seconds() > entry.ttl * 60 * _REFRESH_SHARE:
                 drafts.append(OpDraft("update", entry.record.id, expires_at=expires, origin="api", at=now))
         return drafts
 
@@ -227,6 +227,13 @@ def _entry(record: MemoryRecord) -> Entry | None:
         tuple(namespace), key, record, 0, value, meta.get("index"), meta.get("ttl"), datetime.fromisoformat(put_at),
         unpacked(meta.get("vectors")),
     )  # fmt: skip
+
+
+def _after(now: datetime, minutes: float) -> datetime:
+    try:
+        return min(now + timedelta(minutes=minutes), NEVER)
+    except OverflowError:
+        return NEVER
 
 
 def as_text(value: Mapping[str, Any]) -> str:

@@ -186,10 +186,13 @@ class MemkitStore(BaseStore):
                 put = self._put(op)
                 call.puts[put.namespace, put.key] = put
             elif isinstance(op, SearchOp):
+                _check_page(op.limit, op.offset)
                 call.predicates[number] = predicate_of(op.filter)
                 if op.query:
                     call.queries.append(op.query)
-            elif not isinstance(op, GetOp | ListNamespacesOp):
+            elif isinstance(op, ListNamespacesOp):
+                _check_page(op.limit, op.offset)
+            elif not isinstance(op, GetOp):
                 raise ValueError(f"Unknown operation type: {type(op)}")
         if not self._index.is_cheap:
             for put in call.puts.values():
@@ -203,6 +206,8 @@ class MemkitStore(BaseStore):
             raise InvalidInput("a key or label holds a lone surrogate", fix="repair the text where it was decoded")
         if op.value is None:
             return Put(namespace, key)
+        if op.ttl is not None and not 0 <= op.ttl < float("inf"):
+            raise InvalidInput(f"a time to live of {op.ttl} minutes", fix="pass minutes from 0 on, or None for ever")
         value = op.value if self._runtime.redact is None else _redacted(op.value, self._runtime.redact)
         index = op.index if op.index is None or op.index is False else list(op.index)
         return Put(namespace, key, as_text(value), index, op.ttl)
@@ -221,16 +226,23 @@ class MemkitStore(BaseStore):
             if not call.done:
                 with self._queue:
                     calls, self._commit = self._commit, []
-                try:
-                    self._settle(calls)
-                except BaseException as error:
-                    for one in calls:
-                        one.error = error
-                for one in calls:
-                    one.done = True
+                self._settle_all(calls)
         if call.error is not None:
             raise call.error
         return call.results
+
+    def _settle_all(self, calls: Sequence[_Call]) -> None:
+        """Together, or one by one where that fails, so that nobody fails for another."""
+        try:
+            self._settle(calls)
+        except BaseException as error:
+            if len(calls) > 1:
+                for call in calls:
+                    self._settle_all([call])
+            else:
+                calls[0].error = error
+        for call in calls:
+            call.done = True
 
     def _settle(self, calls: Sequence[_Call]) -> None:
         for attempt in range(_ATTEMPTS):
@@ -338,6 +350,11 @@ class MemkitStore(BaseStore):
             if all(_lies_at(namespace, condition) for condition in conditions)
         }
         return sorted(found)[op.offset : op.offset + op.limit]
+
+
+def _check_page(limit: int, offset: int) -> None:
+    if limit < 0 or offset < 0:
+        raise InvalidInput(f"limit={limit}, offset={offset}: neither may be negative", fix="count from 0")
 
 
 def _lies_at(namespace: Namespace, condition: MatchCondition) -> bool:
