@@ -60,7 +60,7 @@ def tiny_path() -> Path:
     """The small checkpoint that ships with the trainer: a folder of package data, found without importing it."""
     found = importlib.util.find_spec("memkit_train")
     for root in (found.submodule_search_locations or ()) if found else ():
-        path = Path(root) / "tiny"
+        path = Path(root) / "tiny" / "checkpoints" / "skilled"
         if (path / "config.json").is_file():
             return path
     raise MissingExtra(

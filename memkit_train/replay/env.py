@@ -190,9 +190,7 @@ class Env:
         return live
 
 
-def lockstep(
-    walks: Sequence[tuple[Backbone, Walk[T]]], progress: Callable[[float], None] | None = None
-) -> list[T]:
+def lockstep(walks: Sequence[tuple[Backbone, Walk[T]]], progress: Callable[[float], None] | None = None) -> list[T]:
     """Drive many generators to their ends. Per round every backbone gets the requests of all its walks at once."""
     results: dict[int, T] = {}
     waiting: dict[int, list[GenRequest]] = {}

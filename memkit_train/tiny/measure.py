@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from memkit.backbones.base import Backbone
 from memkit.embedders.base import Embedder
-from memkit.models import JSON
+from memkit.models import JSON, normalise
 from memkit.pipeline.decide import ModelCall, Settings
+from memkit.roles import Shown
 from memkit_train.evaluate.bootstrap import Estimate, mean_by_cluster
 from memkit_train.evaluate.loaders.world import as_conversation
 from memkit_train.replay.play import AnswerTask, Lane, ReplaySettings, answer_batch, bank_as_of, play
@@ -27,7 +28,7 @@ class Measured:
 
     extraction: Mapping[str, Mapping[str, list[float]]]
     operations: Mapping[str, Mapping[str, list[float]]]
-    """Verb and target right, by kind of decision."""
+    """The operation and its target right, by kind of decision."""
     whole: Mapping[str, Mapping[str, list[float]]]
     """The whole reply right, texts included."""
     answers: Mapping[str, Mapping[str, list[float]]]
@@ -91,16 +92,26 @@ def _compare(
     view = call.prompt.view
     kind = kind_of(view.facts[0].text, [(one.handle, one.record.text) for one in view.shown])
     for name in (kind, "all"):
-        tables["operations"][name][user_id].append(float(_skeleton(said) == _skeleton(right)))
+        done, wanted = (_skeleton(reply, view.facts[0].text, view.shown) for reply in (said, right))
+        tables["operations"][name][user_id].append(float(done == wanted))
         tables["whole"][name][user_id].append(float(said == right))
 
 
-def _skeleton(reply: str) -> list[tuple[str, ...]]:
-    """Verbs and targets, without texts; the number behind a NOOP only says where a restatement was found."""
+def _skeleton(reply: str, fact: str, shown: Sequence[Shown]) -> list[tuple[str, ...]]:
+    """What a reply does, without its texts. As in `memkit.ops`: writing what is already there is a NOOP, and the number
+    behind a NOOP only says where a restatement was found."""
+    known = {str(one.handle): normalise(one.record.text) for one in shown}
     out: list[tuple[str, ...]] = []
     for line in reply.splitlines():
-        verb, *rest = line.split(" ")
-        out.append((verb, rest[0]) if verb in ("UPDATE", "DELETE") and rest else (verb,))
+        verb, *rest = line.split(" ", 2)
+        if verb == "UPDATE" and rest:
+            text = rest[1] if len(rest) > 1 else fact
+            out.append(("NOOP",) if known.get(rest[0]) == normalise(text) else (verb, rest[0]))
+        elif verb == "ADD":
+            text = line.removeprefix("ADD").strip() or fact
+            out.append(("NOOP",) if normalise(text) in known.values() else (verb,))
+        else:
+            out.append((verb, rest[0]) if verb == "DELETE" and rest else (verb,))
     return sorted(out)
 
 

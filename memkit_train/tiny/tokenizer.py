@@ -1,8 +1,8 @@
-"""A tokenizer from scratch for the closed world: one token per word, one per fixed prompt line, bytes for the rest.
+"""A tokenizer from scratch for the closed world: one token per word, bytes for the rest.
 
 Small models pay for every token. So the runtime's own prompts are used as they are, but their fixed texts (the system
-prompt of each role and the constant lines of the user messages) are single tokens, and a whole known word is one token
-wherever it stands. Any other text still encodes, byte by byte.
+prompt of each role, the constant lines of the user messages) are single tokens, and so is each known word and each fixed
+phrase of the world. Any other text still encodes, byte by byte.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from memkit_train.worlds import lexicon
 from memkit_train.worlds.language import PREDICATES
 
 PAD, END = "<|pad|>", "<|end|>"
@@ -29,9 +30,10 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 
-_PHRASES = "|".join(re.escape(f" {text}") for text in sorted(PREDICATES.values(), key=len, reverse=True) if " " in text)
+_PHRASES = "|".join(re.escape(text) for text in sorted(PREDICATES.values(), key=len, reverse=True) if " " in text)
 _PIECES = (
-    rf"(?:{_PHRASES})(?= )"  # a predicate is one word
+    rf" (?:no longer|{_PHRASES}|as planned)\b"  # what is said of somebody is one word
+    rf"| a (?:{'|'.join(lexicon.ANIMALS)}) named| move to| work as a"  # and so is what comes before a name
     r"| \[\w+| \d{4}\] ?\"?"  # the ends of a bracketed date, with the quote that follows
     r"|[.!?]\"\n?|\)?:? \"|\"\n?|:\n"
     r"| ?[A-Za-z]+(?:'[a-z]+)?| ?\d+| ?[^\sA-Za-z\d]+|\n|\s"
