@@ -228,7 +228,8 @@ class BankReader:
     def _from_projection(self, bank: Bank, seq: int) -> LiveBank:
         from memkit.pipeline.bank import LiveBank
 
-        live = LiveBank.projected(self._projection().slice(bank.user_id, bank.agent_id))
+        only = len(self._journal.user_banks(bank.user_id)) == 1
+        live = LiveBank.projected(self._projection().slice(bank.user_id, bank.agent_id, only_bank=only))
         return live.after(self._journal.ops(bank=bank, after=live.seq, upto=seq), self._embedder)
 
     def _from_journal(self, bank: Bank, seq: int) -> LiveBank:

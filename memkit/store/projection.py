@@ -127,19 +127,30 @@ class Projection:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def slice(self, user_id: str, agent_id: str | None = None, *, kinds: Collection[str] | None = None) -> Slice:
-        """The live memories of a user (of one agent's bank, of some kinds) with their vectors, in one scan."""
-        return self._table.read(lambda handle: self._slice(handle, user_id, agent_id, kinds))
+    def slice(self, user_id: str, agent_id: str | None = None, *, kinds: Collection[str] | None = None,
+              only_bank: bool = False) -> Slice:  # fmt: skip
+        """The live memories of a user (of one agent's bank, of some kinds) with their vectors, in one scan.
+        `only_bank`: the user has hardly any other bank, so LanceDB need not look at agents."""
+        pushed = None if only_bank else agent_id
+        return self._table.read(lambda handle: self._slice(handle, user_id, agent_id, kinds, pushed))
 
-    def _slice(self, handle: Handle | None, user_id: str, agent_id: str | None, kinds: Collection[str] | None) -> Slice:
+    def _slice(self, handle: Handle | None, user_id: str, agent_id: str | None, kinds: Collection[str] | None,
+               pushed: str | None) -> Slice:  # fmt: skip
         if handle is None:
             return self._empty()
-        return self._decode(handle.search().where(_scope(user_id, agent_id)).to_arrow(), user_id, agent_id, kinds)
+        watermark, stamp = self._covered(handle), self._known[0]
+        agent = [] if pushed is None else [equals("agent_id", pushed)]
+        found = handle.search().where(every([equals("user_id", user_id), *agent])).to_arrow()
+        if stamp is None or stamp != self._table.stamp():  # the version moved: rows and watermark from one scan
+            watermark, found = 0, handle.search().where(_scope(user_id, pushed)).to_arrow()
+        return self._decode(found, user_id, agent_id, kinds, watermark)
 
-    def _decode(self, found: Batch, user_id: str, agent_id: str | None, kinds: Collection[str] | None) -> Slice:
-        """Rows are checked again here: the filter is an optimisation, this is the law."""
+    def _decode(self, found: Batch, user_id: str, agent_id: str | None, kinds: Collection[str] | None,
+                watermark: int = 0) -> Slice:  # fmt: skip
+        """Rows are checked again here: the filter is an optimisation, this is the law. The watermark is that of the
+        rows where they bring one."""
         self._verify(found.schema)
-        scoped, bad = layout.to_slice(found, self.dim, lambda rows: _inside(rows, user_id, agent_id, kinds))
+        scoped, bad = layout.to_slice(found, self.dim, lambda rows: _inside(rows, user_id, agent_id, kinds), watermark)
         if bad:
             raise StoreDamaged(
                 f"{len(bad)} rows of the projection were altered on disk", why="their checksums do not fit",
@@ -168,7 +179,7 @@ class Projection:
 
     def _empty(self) -> Slice:
         empty = layout.encode((), self.dim, self.identity)
-        return layout.to_slice(empty, self.dim, lambda rows: layout.flags(rows["deleted"]))[0]
+        return layout.to_slice(empty, self.dim, lambda rows: layout.flags(rows["deleted"]), 0)[0]
 
     def _verify(self, schema: Schema) -> None:
         """Refuse vectors of another embedder. Checked at every call: another process may have re-embedded."""
@@ -285,17 +296,15 @@ def _scope(user_id: str, agent_id: str | None) -> Any:
 
 def _inside(rows: Mapping[str, Any], user_id: str, agent_id: str | None,
             kinds: Collection[str] | None) -> NDArray[np.bool_]:  # fmt: skip
-    """Which rows are of the scope, by Python's own comparison."""
+    """Which rows are of the scope, byte for byte."""
     import numpy as np
 
-    def having(column: str, wanted: Collection[str]) -> NDArray[np.bool_]:
-        values: list[str] = rows[column].to_pylist()
-        return np.array([value in wanted for value in values], dtype=bool)
-
-    inside = having("user_id", (user_id,))
+    inside = layout.having(rows["user_id"], user_id)
     if agent_id is not None:
-        inside &= having("agent_id", (agent_id,))
-    return inside if kinds is None else inside & having("kind", tuple(kinds))
+        inside &= layout.having(rows["agent_id"], agent_id)
+    if kinds is not None:
+        inside &= np.logical_or.reduce([np.zeros(len(inside), bool), *(layout.having(rows["kind"], k) for k in kinds)])
+    return inside
 
 
 def _purge_tombstones(handle: Any) -> int:

@@ -101,11 +101,11 @@ def read_rows(table: Batch, dim: int) -> tuple[list[_Row], list[bool]]:
     return scalars_of(table), fits.tolist()
 
 
-def to_slice(table: Batch, dim: int, inside: Callable[[Mapping[str, Any]], NDArray[np.bool_]]) -> tuple[
-    Slice, list[str]
-]:  # fmt: skip
-    """The live rows of an Arrow table that are `inside` (a mask over its columns), with vectors and watermark; and
-    the ids whose row was altered. Everything in columns: records are made when they are asked for."""
+def to_slice(table: Batch, dim: int, inside: Callable[[Mapping[str, Any]], NDArray[np.bool_]],
+             watermark: int) -> tuple[Slice, list[str]]:  # fmt: skip
+    """The live rows of an Arrow table that are `inside` (a mask over its columns), with vectors and watermark (the
+    table's own where it has that row); and the ids whose row was altered. Everything stays in columns: records are
+    made when they are asked for."""
     import numpy as np
 
     columns, vectors = flat_columns(table), vectors_of(table.column("vector"), dim)
@@ -115,9 +115,11 @@ def to_slice(table: Batch, dim: int, inside: Callable[[Mapping[str, Any]], NDArr
     live = ~flags(columns["deleted"])
     marks = [row for row in np.flatnonzero(~live).tolist() if ids[row] == WATERMARK_ID]
     marks = [row for row in marks if columns["user_id"][row].as_py() == WATERMARK_USER]
-    watermark = max((int(seqs[row]) for row in marks), default=0)
-    rows = np.flatnonzero(live & fits & inside(columns)).tolist()
-    order = [row for _, _, row in sorted((seqs[row], ids[row], row) for row in rows)]
+    watermark = max((int(seqs[row]) for row in marks), default=watermark)
+    rows = np.flatnonzero(live & fits & inside(columns))
+    order: list[int] = rows.tolist()
+    if not bool((np.diff(seqs[rows]) > 0).all()):
+        order = [row for _, _, row in sorted(zip(seqs[rows].tolist(), [ids[row] for row in order], order, strict=True))]
     if order != list(range(len(ids))):
         columns = taken(columns, order)
         vectors = vectors[np.asarray(order, np.int64)]
@@ -151,6 +153,13 @@ def taken(columns: Mapping[str, Any], rows: Sequence[int]) -> dict[str, Any]:
 def numbers(column: Any, missing: int) -> NDArray[np.int64]:
     _, pa = modules()
     return column.cast(pa.int64()).fill_null(missing).to_numpy(zero_copy_only=False)
+
+
+def having(column: Any, value: str) -> NDArray[np.bool_]:
+    import pyarrow.compute
+
+    kernels: Any = pyarrow.compute
+    return flags(kernels.equal(column, value))
 
 
 def flags(column: Any) -> NDArray[np.bool_]:
@@ -223,7 +232,9 @@ def to_columns(columns: Mapping[str, Any]) -> Columns:
 
     at = numbers(columns["at"], NO_TIME)
     known = at != NO_TIME
-    zones = np.array([offsets[0] if offsets else 0 for offsets in columns["utc_offsets"].to_pylist()], dtype=np.int64)
+    zones = np.zeros(len(at), dtype=np.int64)
+    if columns["utc_offsets"].null_count < len(at):
+        zones[:] = [offsets[0] if offsets else 0 for offsets in columns["utc_offsets"].to_pylist()]
     ordinals = (at + zones * 1_000_000) // 86_400_000_000 + _EPOCH.toordinal()
     return Columns(
         ids=columns["id"].to_pylist(),
@@ -231,8 +242,8 @@ def to_columns(columns: Mapping[str, Any]) -> Columns:
         speakers=columns["speaker"].to_pylist(),
         sessions=columns["session_id"].to_pylist(),
         seqs=numbers(columns["seq"], 0),
-        facts=np.array(columns["kind"].to_pylist(), dtype=object) == "fact",
-        from_user=np.array(columns["origin"].to_pylist(), dtype=object) == "user",
+        facts=having(columns["kind"], "fact"),
+        from_user=having(columns["origin"], "user"),
         at=at,
         days=ordinals * known,
         expires=numbers(columns["expires_at"], NEVER),
