@@ -145,6 +145,10 @@ class Env:
         walks = [(policy.backbone, self.walk(state, policy, upto=upto)) for state, policy in pairs]
         return lockstep(walks, None if progress is None else lambda share: progress(round(share * total), total))
 
+    def run_each(self, starts: Iterable[tuple[State, Policy, int]]) -> list[Trail]:
+        """`run` with a number of scenes for each."""
+        return lockstep([(policy.backbone, self.walk(state, policy, upto=upto)) for state, policy, upto in starts])
+
     def walk(self, state: State, policy: Policy, *, upto: int | None = 1) -> Walk[Trail]:
         """`run` as a generator: for callers that drive several kinds of walks together."""
         start, steps = state, list[Step]()

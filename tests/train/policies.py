@@ -41,3 +41,17 @@ class Breaks(OracleBackbone):
 
 def hash_of(request: GenRequest) -> int:
     return sum(request.key.encode())
+
+
+class Spelled(OracleBackbone):
+    """Greedy it is right; sampled, it forgets half of its facts. Reports its letters as tokens."""
+
+    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+        return [self._spelled(request) for request in requests]
+
+    def _spelled(self, request: GenRequest) -> GenReply:
+        draw = (sum(request.key.encode()) * 7 + request.sampling.seed * 13) % 2
+        forget = request.sampling.temperature > 0 and draw and request.prompt.role == "manager"
+        text = "NOOP" if forget else self.reply(request)
+        prompt = tuple(request.prompt.messages[-1].content.encode())
+        return GenReply(text, model="letters", prompt_ids=prompt, token_ids=(*text.encode(), 0))

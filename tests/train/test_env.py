@@ -113,3 +113,33 @@ def test_operations_and_retrieval_cost_little_at_a_bank_of_300(env: Env) -> None
     for n in range(200):
         live.candidates([f"Ana met friend{n} in city{n}."], env.embedder, k=5, now=now)
     assert (time.process_time() - began) / 200 < 0.003
+
+
+def test_alternatives_of_one_state_are_compared_by_the_question_they_decide(env: Env) -> None:
+    from memkit_train.replay.alternatives import alternatives, graded, preferences
+    from memkit_train.rewards import AnswerReward, Answers, Mix, Probed
+    from tests.train.policies import Spelled
+
+    (episode,) = EPISODES[:1]
+    script = script_of(episode.user_id, turns_of(episode))
+    policy = Policy(Spelled(Truth(EPISODES)))
+    (prefix,) = env.run([(env.start(script), policy)], upto=None)
+    states = [*(step_state(script, n, step.before) for n, step in enumerate(prefix.steps))]
+    probe = next(q for q in episode.questions if q.answer and q.as_of is None)
+    asked = [(episode.user_id, state, Probed(probe.text, probe.expected, probe.asked_at)) for state in states]
+    reward = Mix(((AnswerReward(Answers(OracleBackbone(Truth(EPISODES)), env.embedder), "em"), 1.0),))
+    groups = alternatives(env, asked, policy, reward, count=6)
+    assert all(len(group.rewards) == 6 for group in groups)
+    assert all(trail.start.live is group.state.live for group in groups for trail in group.trails)
+    spread = [group for group in groups if group.spread > 0]
+    assert spread, "some decision matters for the question"
+    pairs = preferences(groups)
+    assert len(pairs) <= len(spread)
+    assert {pair.prompt_ids for pair in pairs} <= {row.prompt_ids for row in graded(groups)}
+    assert all(pair.chosen_ids != pair.rejected_ids for pair in pairs)
+
+
+def step_state(script, at, live):
+    from memkit_train.replay import State
+
+    return State(script, at, live)
