@@ -7,13 +7,17 @@ import sys
 
 
 def main() -> None:
-    from memkit.cli.app import app
-    from memkit.cli.show import fail
     from memkit.errors import MemkitError
 
     try:
+        if sys.argv[1:2] == ["serve"]:
+            from memkit.cli.servers import alone as app  # an MCP client waits for this one: it loads nothing else
+        else:
+            from memkit.cli.app import app
         app(standalone_mode=True)
     except MemkitError as error:
+        from memkit.cli.show import fail
+
         sys.exit(fail(error))
     except KeyboardInterrupt:
         sys.exit(1)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memkit.errors import InvalidConfig
-from memkit.memory import Memory
 from memkit.net.tenants import Tenant, Tenants
+
+if TYPE_CHECKING:
+    from memkit.memory import Memory
 
 Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store.")]
 Agent = Annotated[str | None, typer.Option("--agent", help="Narrow to one agent of the user.")]
@@ -52,7 +54,7 @@ def serve(
             )  # fmt: skip
         plug.serve_http(open_memory, tenants, host=host, port=port)
     elif user is None:
-        raise InvalidConfig("whose memory is to be served?", fix="pass --user NAME, or --http with --tokens FILE")
+        raise InvalidConfig("no user is named", why="a server over stdio serves one", fix="pass --user NAME, or --http with --tokens FILE")
     else:
         plug.serve_stdio(open_memory, Tenant(user, agent))
 
@@ -79,6 +81,8 @@ def proxy(
 
 
 def opened(store: Path, model: str | None, base_url: str | None, embedder: str | None) -> Memory:
+    from memkit.memory import Memory
+
     options: dict[str, Any] = {"base_url": base_url} if base_url else {}
     return Memory(store, model=model, embedder=embedder, **options)
 
@@ -88,3 +92,12 @@ def tenants_of(tokens: Path | None, user: str | None, agent: str | None) -> Tena
         return Tenants.read(tokens)
     token = os.environ.get(TOKEN_VARIABLE)
     return Tenants({token: Tenant(user, agent)}) if token and user else None
+
+
+alone = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+alone.command()(serve)
+
+
+@alone.callback()
+def _named() -> None:
+    """`memkit serve` without the other commands. A callback makes typer ask for the command's name."""
