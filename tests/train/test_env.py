@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -97,22 +96,6 @@ def test_what_the_app_did_itself_is_done_again_where_it_still_applies(tmp_path: 
     assert same.end.live.state.hash() == env.logged(script)[-1].live.state.hash()
     (other,) = env.run([(env.start(script), Policy(OracleBackbone(Truth(EPISODES))))], upto=None)
     assert any(record.text == "A note of the app." for record in other.end.live.state)
-
-
-@pytest.mark.slow
-def test_operations_and_retrieval_cost_little_at_a_bank_of_300(env: Env) -> None:
-    from datetime import UTC, datetime
-
-    from memkit.models import MemoryRecord
-    from memkit.pipeline.bank import LiveBank
-
-    records = [MemoryRecord(f"m{n}", f"Ana met person{n} in city{n % 40}.", seq=n + 1) for n in range(300)]
-    live = LiveBank.of(records, env.embedder, 300)
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    began = time.process_time()
-    for n in range(200):
-        live.candidates([f"Ana met friend{n} in city{n}."], env.embedder, k=5, now=now)
-    assert (time.process_time() - began) / 200 < 0.003
 
 
 def test_alternatives_of_one_state_are_compared_by_the_question_they_decide(env: Env) -> None:
