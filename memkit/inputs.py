@@ -7,7 +7,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar, cast
 
 from memkit.errors import InvalidInput, InvalidScope, InvalidText, InvalidTime, LimitExceeded, WrongName
@@ -115,6 +115,12 @@ def aware(value: Any, name: str) -> datetime:
             why="a naive time means different moments on different machines",
             fix=f"pass {name}=datetime(..., tzinfo=...) or datetime.now(timezone.utc)",
         )
+    try:
+        value.astimezone(UTC)
+    except OverflowError:
+        raise InvalidTime(
+            f"{name} lies outside of the years 1 to 9999 in UTC", fix="pass a time between them"
+        ) from None
     return value
 
 

@@ -59,7 +59,8 @@ class Memory:
         adapters: folder of the adapter registry; by default `<path>/adapters`. alias: the name that serves.
         explore: share of decisions that are sampled instead of greedy, so that there is something to learn from.
         instructions: what to remember, in words; becomes part of the prompts and of their hashes.
-        redact: str -> str, applied to every message before anything is written.
+        redact: str -> str, applied to every text that callers hand in (messages, questions, answers, comments) before
+            anything is written.
         mode: "split" (extract, then manage each fact) or "fused" (one call); chosen by the model when None.
         """
         self._runtime = Runtime(
@@ -67,7 +68,11 @@ class Memory:
             instructions=instructions, redact=redact, config=config, mode=mode, clock=clock, ids=ids,
             model_options=model_options,
         )  # fmt: skip
-        upkeep.finish_erasures(self._runtime)
+        try:
+            upkeep.finish_erasures(self._runtime)
+        except BaseException:
+            self._runtime.close()
+            raise
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -215,7 +220,7 @@ class Memory:
     ) -> Page:
         """Live memories in the order in which they were last written; pass `page.cursor` back to go on."""
         return upkeep.list_page(
-            self._runtime.alive(), self._ask("*", user_id, agent_id, 1, kinds, session_id, filters, None, None),
+            self._runtime.alive(), self._ask(None, user_id, agent_id, 1, kinds, session_id, filters, None, None),
             whole_number(limit, "limit", 1, 10_000), cursor,
         )  # fmt: skip
 
@@ -244,7 +249,7 @@ class Memory:
     @verb
     def observe(self, trace_id: str, answer: str, *, user_id: str) -> tuple[str, ...]:
         """Tell what the app answered after a search or context. Returns the memories it seems to have used."""
-        text = text_of(answer, "the answer", self._runtime.config.max_message_bytes)
+        text = self._words(answer, "the answer")
         return self._runtime.alive().asking.observe(scope_id(trace_id, "trace_id"), text, scope_id(user_id, "user_id"))
 
     @verb
@@ -260,8 +265,9 @@ class Memory:
     ) -> str:
         """Rate what a trace led to; late, many times, idempotent. Returns the feedback's id."""
         return self._runtime.alive().asking.feedback(
-            scope_id(trace_id, "trace_id"), scope_id(user_id, "user_id"), reward=reward, label=label, expected=expected,
-            comment=comment,
+            scope_id(trace_id, "trace_id"), scope_id(user_id, "user_id"), reward=reward, label=label,
+            expected=None if expected is None else self._words(expected, "expected"),
+            comment=None if comment is None else self._words(comment, "comment"),
         )  # fmt: skip
 
     @property
@@ -357,9 +363,12 @@ class Memory:
     def _bank(self, user_id: str, agent_id: str | None) -> Bank:
         return Bank(scope_id(user_id, "user_id"), optional_id(agent_id, "agent_id"))
 
+    def _words(self, value: Any, name: str) -> str:
+        return self._runtime.redacted(text_of(value, name, self._runtime.config.max_message_bytes))
+
     def _ask(
         self,
-        text: str,
+        text: str | None,
         user_id: str,
         agent_id: str | None,
         k: int,
@@ -378,7 +387,7 @@ class Memory:
 
             condition = parse_filters(filters)
         return Ask(
-            text=text_of(text, "the query", config.max_message_bytes),
+            text="*" if text is None else self._words(text, "the query"),
             user_id=scope_id(user_id, "user_id"),
             agent_id=None if agent_id is None else scope_id(agent_id, "agent_id"),
             k=whole_number(k, "k", 1, config.max_k),

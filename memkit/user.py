@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from memkit.errors import InvalidScope
 from memkit.inputs import wrong_verb
 
 _WITH_AGENT = frozenset({"add", "search", "context", "answer", "list", "delete_all", "trainable"})
@@ -27,7 +28,18 @@ class UserMemory:
         scope: dict[str, Any] = {"user_id": self.user_id}
         if self.agent_id is not None and name in _WITH_AGENT:
             scope["agent_id"] = self.agent_id
-        return functools.partial(getattr(self._memory, name), **scope)
+        verb = getattr(self._memory, name)
+
+        @functools.wraps(verb)
+        def bound(*args: Any, **kwargs: Any) -> Any:
+            if scope.keys() & kwargs.keys():  # arguments may come from a model's tool call
+                raise InvalidScope(
+                    f"{name}() is bound to its scope already", why="this view is of one user",
+                    fix="leave user_id and agent_id out, or use memory.user(...) of the other scope",
+                )  # fmt: skip
+            return verb(*args, **kwargs, **scope)
+
+        return bound
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *sorted(_SCOPED)]

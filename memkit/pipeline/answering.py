@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from memkit.backbones.base import Backbone, GenRequest, Sampling
-from memkit.errors import BadReply
+from memkit.errors import BadReply, ModelError
 from memkit.pipeline.decide import Attempt, ModelCall, Routing, Settings, was_cut
 from memkit.retrieval import Scored
 from memkit.roles import AnswerDraft, Answerer, Shown, reask_messages
@@ -24,7 +24,8 @@ def answer_steps(
     now: datetime,
     routing: Routing,
     sampling: Sampling,
-) -> tuple[AnswerDraft, ModelCall]:
+) -> tuple[AnswerDraft | None, ModelCall]:
+    """The answer, or None with the reason in `call.error`: the decision is logged either way."""
     role = Answerer(settings.instructions, settings.style("answerer"))
     shown = tuple(Shown(n, one.record, one.score, one.signals) for n, one in enumerate(candidates, start=1))
     prompt = role.render(question, shown, now)
@@ -33,7 +34,12 @@ def answer_steps(
     budget = 1 + settings.reasks
     used = 0
     while True:
-        (reply,) = backbone.generate([replace(request, max_calls=budget - used)])
+        try:
+            (reply,) = backbone.generate([replace(request, max_calls=budget - used)])
+        except ModelError as error:
+            call.attempts.append(Attempt(request.prompt, None, error))
+            call.error = error
+            return None, call
         used += max(1, reply.usage.calls)
         try:
             parsed = role.parse(reply.text, request.prompt, cut=was_cut(reply))
@@ -41,7 +47,7 @@ def answer_steps(
             call.attempts.append(Attempt(request.prompt, reply, error))
             if used >= budget:
                 call.error = error
-                raise
+                return None, call
             prompt = replace(request.prompt, messages=request.prompt.messages + reask_messages(reply.text, error))
             request = replace(request, prompt=prompt, key=f"{decision_id}#{used}")
             continue

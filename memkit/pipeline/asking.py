@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from memkit.backbones.base import Backbone, Sampling
 from memkit.config import Config
 from memkit.embedders.base import Embedder
-from memkit.errors import InvalidInput, NoModel, NotFound
+from memkit.errors import BadReply, InvalidInput, NoModel, NotFound
 from memkit.journal import FeedbackRecord, Trace
 from memkit.journal.records import TraceKind
 from memkit.models import JSON, Bank, digest
@@ -89,6 +89,9 @@ class Asking:
             )  # fmt: skip
         bank = Bank(ask.user_id, ask.agent_id or "")
         record = decision_record(call, bank=bank, intake_id=None, source_turns=(), created_at=self._clock.now())
+        if draft is None:
+            self._journal.record(record)
+            raise call.error or BadReply("the model gave no answer")
         cited = [one.record for one in call.candidates if one.handle in draft.used]
         served = [Scored(one.record, one.score, dict(one.signals)) for one in call.candidates]
         self._journal.record(record)
@@ -141,6 +144,7 @@ class Asking:
         if label is not None and label not in ("up", "down"):
             raise InvalidInput(f"label {label!r} is unknown", fix="pass label='up' or label='down'")
         self._known_trace(user_id, trace_id)
+        reward = None if reward is None else float(reward)
         payload: JSON = {
             name: value
             for name, value in {"reward": reward, "label": label, "expected": expected, "comment": comment}.items()
@@ -186,7 +190,8 @@ class Asking:
         turns: dict[str, Any] = {}
         if ask.expand == "sources":
             wanted = {turn for one in scored for turn in one.record.source_turns}
-            turns = {turn.turn_id: turn for turn in self._journal.turns(turn_ids=sorted(wanted))}
+            found = self._journal.turns(turn_ids=sorted(wanted))
+            turns = {turn.turn_id: turn for turn in found if turn.bank.user_id == ask.user_id}
         return [
             Hit(
                 one.record, one.score, why(one), one.signals,

@@ -5,13 +5,15 @@ before anything is written."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memkit.errors import InvalidInput, NewerFormat
+from memkit.errors import InvalidInput, NewerFormat, StoreFull
 from memkit.models import JSON, to_json
 
 if TYPE_CHECKING:
@@ -25,8 +27,24 @@ def export(runtime: Runtime, path: Path, user_id: str | None) -> int:
     """Written aside and renamed, so that a file under this name is always whole."""
     runtime.traces.flush()
     aside = path.with_name(path.name + ".part")
+    try:
+        count = _write(runtime, aside, user_id)
+        aside.replace(path)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull(f"no space left for {path}", fix="free some space and export again") from None
+        raise InvalidInput(
+            f"cannot write {path}", why=str(error.strerror), fix="pass a file in a folder that can be written"
+        ) from None
+    finally:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+    return count
+
+
+def _write(runtime: Runtime, path: Path, user_id: str | None) -> int:
     count = 0
-    with aside.open("w", encoding="utf-8") as file:
+    with path.open("w", encoding="utf-8") as file:
         header = {"memkit_export": FORMAT, "store_id": runtime.journal.store_id, "user_id": user_id}
         file.write(to_json(header) + "\n")
         for record in runtime.journal.dump(user_id):
@@ -35,7 +53,6 @@ def export(runtime: Runtime, path: Path, user_id: str | None) -> int:
         file.write(to_json({"memkit_end": count}) + "\n")
         file.flush()
         os.fsync(file.fileno())
-    aside.replace(path)
     return count
 
 
@@ -53,7 +70,7 @@ def import_(runtime: Runtime, path: Path) -> int:
 
 def _records(path: Path) -> Iterator[JSON]:
     try:
-        file = path.open("r", encoding="utf-8", errors="strict")
+        file = path.open("rb")
     except OSError as error:
         raise InvalidInput(
             f"cannot read {path}", why=str(error.strerror), fix="pass a file that export() wrote"
@@ -83,7 +100,7 @@ def _records(path: Path) -> Iterator[JSON]:
         )
 
 
-def _line(raw: str, number: int, path: Path) -> dict[str, Any]:
+def _line(raw: bytes, number: int, path: Path) -> dict[str, Any]:
     try:
         record = json.loads(raw)
     except (ValueError, RecursionError):

@@ -9,13 +9,14 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from memkit.config import Config
 from memkit.embedders.deferred import default_or
 from memkit.errors import EmbedderMismatch, InvalidConfig, StoreClosed
+from memkit.inputs import text_of
 from memkit.journal import Journal
 from memkit.models import Bank
 from memkit.pipeline.projector import Projector
@@ -38,7 +39,25 @@ if TYPE_CHECKING:
 # A library stays quiet unless the app sets logging up: what went wrong with a turn is in `parked()`.
 logging.getLogger("memkit").addHandler(logging.NullHandler())
 
+T = TypeVar("T")
+
+_OWED = 64
+"""Acknowledged turns that are remembered before it is looked up which of them are decided by now."""
 _ROLES = ("extractor", "manager", "answerer", "fused")
+
+
+class _Part(Generic[T]):
+    """A part that is made on first use, once, whichever thread comes first (`cached_property` locks nothing since
+    Python 3.12)."""
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make, self._name = make, make.__name__
+
+    def __get__(self, runtime: Runtime, owner: type[Runtime]) -> T:
+        with runtime.making:
+            if self._name not in runtime.__dict__:
+                runtime.__dict__[self._name] = self._make(runtime)
+            return runtime.__dict__[self._name]
 
 
 class Runtime:
@@ -60,6 +79,7 @@ class Runtime:
         ids: Ids | None = None,
         model_options: Mapping[str, Any] | None = None,
     ) -> None:
+        self.making = threading.RLock()
         self.path = Path(path)
         self.config = Config.of(config)
         self.clock: Clock = clock or SystemClock()
@@ -87,13 +107,14 @@ class Runtime:
         self.traces = TraceBuffer(self.journal, self.clock)
         self._explore = explore
         _OPEN.add(self)
-        self._accepted: set[str] = set()
+        self._accepted: dict[str, None] = {}
+        self._accepting = threading.Lock()
         if self.config.workers and self.journal.pending_count():
             self.workers.wake()  # turns that an earlier process accepted and did not live to decide
 
     # ---- parts that start on first use ---------------------------------------------------------------------
 
-    @cached_property
+    @_Part
     def projection(self) -> Projection:
         from memkit.store import Projection
 
@@ -101,7 +122,7 @@ class Runtime:
             self.path / "lance", dim=self.embedder.dim, identity=self.embedder.identity, lock=self.journal.lance_lock
         )
 
-    @cached_property
+    @_Part
     def trajectories(self) -> Trajectories:
         from memkit.store import Trajectories
 
@@ -121,7 +142,7 @@ class Runtime:
         """The model that may write answers; the built-in rules do not."""
         return None if self._model is None else self.backbone
 
-    @cached_property
+    @_Part
     def settings(self) -> Settings:
         from memkit.pipeline.decide import Settings
 
@@ -138,7 +159,7 @@ class Runtime:
             deadline_s=config.deadline_s,
         )
 
-    @cached_property
+    @_Part
     def adapters(self) -> AdapterSet:
         from memkit.adapters import open_adapters
 
@@ -155,7 +176,7 @@ class Runtime:
             role: role_prompt_hashes(self._instructions, style).get(role, "") for role, style in self.settings.styles
         }
 
-    @cached_property
+    @_Part
     def writer(self) -> TurnWriter:
         from memkit.pipeline.writer import TurnWriter
 
@@ -165,13 +186,13 @@ class Runtime:
             applied=self.applied, watched=self.watched,
         )  # fmt: skip
 
-    @cached_property
+    @_Part
     def workers(self) -> Workers:
         from memkit.pipeline.workers import Workers
 
         return Workers(self.journal, self.writer, self.config.workers)
 
-    @cached_property
+    @_Part
     def asking(self) -> Asking:
         from memkit.pipeline.asking import Asking
 
@@ -218,6 +239,11 @@ class Runtime:
         """The learned ranker that serves this user; None means the built-in weights."""
         return self.adapters.ranker(user_id) if self.has_adapters else None
 
+    @property
+    def ready(self) -> bool:
+        """Whether turns can be decided at once. Before the first one the model is loaded, which may fail."""
+        return "writer" in self.__dict__
+
     # ---- life --------------------------------------------------------------------------------------------------
 
     def alive(self) -> Runtime:
@@ -232,15 +258,32 @@ class Runtime:
         self.projector.project()
         self.sealer.seal(force=True)
 
+    def redacted(self, text: str) -> str:
+        """What may be written of a text that a caller handed in."""
+        if self.redact is None:
+            return text
+        return text_of(self.redact(text), "what redact() returned", self.config.max_message_bytes)
+
     def accepted(self, intake_id: str) -> None:
         """This process owes the decision on a turn that it has acknowledged."""
-        self._accepted.add(intake_id)
+        with self._accepting:
+            self._accepted[intake_id] = None
         self.workers.wake()
+        if len(self._accepted) > _OWED:
+            self._forget_decided()
+
+    def _forget_decided(self) -> None:
+        with self._accepting:
+            for intake_id in list(islice(self._accepted, 2)):  # more than were added
+                pending = self._undecided(intake_id)
+                self._accepted.pop(intake_id)
+                if pending:
+                    self._accepted[intake_id] = None
 
     def drain(self) -> None:
         """Decide whatever nobody alive is deciding; wait for what this process is deciding or has acknowledged."""
         while True:
-            claim = self.journal.claim_next()
+            claim = self.writer.claim() if self.journal.pending_count() else None  # no model for an empty queue
             if claim is not None:
                 self.writer.process(claim)
             elif self._owed() or ("workers" in self.__dict__ and self.workers.busy):
@@ -249,17 +292,23 @@ class Runtime:
                 return
 
     def _owed(self) -> bool:
-        for intake_id in list(self._accepted):
-            state = self.journal.intake(intake_id)
-            if state is not None and state.status == "pending":
-                return True
-            self._accepted.discard(intake_id)
+        with self._accepting:
+            for intake_id in list(self._accepted):
+                if self._undecided(intake_id):
+                    return True
+                self._accepted.pop(intake_id)
         return False
+
+    def _undecided(self, intake_id: str) -> Bank | None:
+        """The bank of a turn that is still pending."""
+        state = self.journal.intake(intake_id)
+        return state.intake.bank if state is not None and state.status == "pending" else None
 
     def _drain_own(self) -> None:
         """At the end: no more than what this process owes. Others' turns are in the journal and find their way."""
-        while self._owed() and (claim := self.journal.claim_next()) is not None:
-            self.writer.process(claim)
+        for intake_id in list(self._accepted):
+            while (bank := self._undecided(intake_id)) and (claim := self.writer.claim(bank)) is not None:
+                self.writer.process(claim)
 
     def close(self) -> None:
         """Decide what this process has acknowledged and write traces; project where LanceDB is loaded anyway or much

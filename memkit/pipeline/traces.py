@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memkit.errors import NotFound
+from memkit.errors import NotFound, StoreError
 from memkit.models import Bank, Turn, digest
 from memkit.pipeline import implicit
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _GROUP = 64
 _DELAY_S = 0.25
+_KEPT = 1_000
+"""Traces that wait while the disk refuses them; the oldest are given up."""
 _TALKS = 10_000
 """Answers that wait for the user's next turn; the oldest are forgotten."""
 
@@ -37,15 +39,17 @@ class TraceBuffer:
     def write(self, trace: Trace, *, now: bool = False) -> None:
         with self._lock:
             self._waiting.append(trace)
-            full = now or len(self._waiting) >= _GROUP
-            if not full:
+            full = len(self._waiting) >= _GROUP
+            if not now:
                 self._later()
             if "answer" in trace.payload:
                 self._answered[_talk(trace.bank)] = (trace.trace_id, str(trace.payload["question"]))
                 while len(self._answered) > _TALKS:
                     self._answered.popitem(last=False)
-        if full:
+        if now:
             self.flush()
+        elif full:
+            self._try_flush()
 
     def followed(self, bank: Bank, turns: Sequence[Turn]) -> None:
         """The user has said something since the last answer."""
@@ -59,8 +63,8 @@ class TraceBuffer:
             self._later()
 
     def _later(self) -> None:
-        if self._timer is None:
-            self._timer = threading.Timer(_DELAY_S, self.flush)
+        if self._timer is None or not self._timer.is_alive():  # a forked child has the object without the thread
+            self._timer = threading.Timer(_DELAY_S, self._try_flush)
             self._timer.daemon = True
             self._timer.start()
 
@@ -71,11 +75,20 @@ class TraceBuffer:
                 self._timer.cancel()
                 self._timer = None
             signals, self._signals = self._signals, []
-            if waiting:
-                self._journal.write_trace(*waiting)
-            for feedback in signals:
-                with contextlib.suppress(NotFound):  # the user was erased meanwhile
-                    self._journal.add_feedback(feedback)
+            try:
+                if waiting:
+                    self._journal.write_trace(*waiting)
+                for feedback in signals:
+                    with contextlib.suppress(NotFound):  # the user was erased meanwhile
+                        self._journal.add_feedback(feedback)
+            except StoreError:  # a full disk; what was written already is not written twice
+                self._waiting, self._signals = waiting[-_KEPT:], signals[-_KEPT:]
+                raise
+
+    def _try_flush(self) -> None:
+        """In nobody's name: no search fails for want of its trace. What refers to a trace flushes, and is told."""
+        with contextlib.suppress(StoreError):
+            self.flush()
 
     def get(self, user_id: str, trace_id: str) -> Trace:
         self.flush()

@@ -58,6 +58,8 @@ def parked(runtime: Runtime, user_id: str | None) -> list[ParkedTurn]:
 
 
 def retry(runtime: Runtime, trace_ids: Iterable[str] | None, user_id: str | None, wait: bool) -> int:
+    if isinstance(trace_ids, str):
+        trace_ids = [trace_ids]
     named = None if trace_ids is None else [scope_id(one, "trace_id") for one in trace_ids]
     states = runtime.journal.parked(None if user_id is None else scope_id(user_id, "user_id"))
     chosen = [state.intake.intake_id for state in states if named is None or state.intake.intake_id in named]
@@ -82,11 +84,15 @@ def finish_erasures(runtime: Runtime) -> None:
 
 
 def erase(runtime: Runtime, user_id: str) -> EraseReceipt:
-    """The intent first, then LanceDB (with no projector at work), then the journal, caches, adapters. Each step can be
+    """The intent first, then adapters, LanceDB (with no projector at work), the journal, caches. Each step can be
     repeated: an erase that was interrupted is finished by the next process that opens the store."""
     journal = runtime.journal
     runtime.traces.flush()
     journal.begin_erase(user_id)
+    tainted: tuple[str, ...] = ()
+    if runtime.has_adapters:  # before the journal forgets that there is something to finish
+        tainted = tuple(runtime.adapters.taint(journal.subject(user_id)))
+        runtime.adapters.forget(user_id)
     counts: dict[str, int] = {}
     with journal.applier_lock():
         if (runtime.path / "lance").is_dir():
@@ -96,13 +102,11 @@ def erase(runtime: Runtime, user_id: str) -> EraseReceipt:
         receipt = journal.erase(user_id)
     counts |= receipt.counts
     runtime.reader.forget(user_id)
+    if runtime.has_adapters:
+        runtime.adapters.forget(user_id)  # once more: a decision may have been under way
     forget = getattr(runtime.embedder, "forget", None)
     if callable(forget):
         forget()
-    tainted: tuple[str, ...] = ()
-    if runtime.has_adapters:
-        tainted = tuple(runtime.adapters.taint(receipt.subject))
-        runtime.adapters.forget(user_id)
     return EraseReceipt(receipt.subject, counts, tainted)
 
 
@@ -182,7 +186,7 @@ def _decode(cursor: str | None) -> int:
         after = json.loads(base64.urlsafe_b64decode(cursor.encode()))["after"]
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):
         raise InvalidInput("this cursor is unreadable", fix="pass page.cursor as it came, or None") from None
-    if not isinstance(after, int):
+    if not isinstance(after, int) or not 0 <= after < 2**63:
         raise InvalidInput("this cursor is unreadable", fix="pass page.cursor as it came, or None")
     return after
 
@@ -190,7 +194,13 @@ def _decode(cursor: str | None) -> int:
 def decisions(runtime: Runtime, user_id: str, trace_id: str | None, last: int) -> list[JSON]:
     """The newest decisions, oldest first, told whole: turns, the texts that were shown, the ops that came of them."""
     journal = runtime.journal
-    found = journal.decisions(user_id=user_id, intake_id=trace_id, limit=last, newest_first=True)
+    answered = None
+    if trace_id is not None and not trace_id.startswith("i_"):
+        answered = runtime.traces.get(user_id, trace_id).payload.get("decision_id")
+        if answered is None:
+            return []  # a search or context decides nothing
+        trace_id = None
+    found = journal.decisions(user_id=user_id, intake_id=trace_id, decision_id=answered, limit=last, newest_first=True)
     return [_told(runtime, record) for record in reversed(found)]
 
 

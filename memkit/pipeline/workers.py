@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from typing import TYPE_CHECKING
 
@@ -28,15 +29,18 @@ class Workers:
         self._stop = threading.Event()
         self._idle = 0
         self._busy = 0
+        self._pid = os.getpid()
 
     @property
     def busy(self) -> bool:
         """A turn is being decided here right now."""
-        return self._busy > 0
+        return self._busy > 0 and self._pid == os.getpid()
 
     def wake(self) -> None:
         """A turn is waiting."""
         with self._lock:
+            if self._pid != os.getpid():  # threads do not survive a fork
+                self._pid, self._threads, self._idle, self._busy = os.getpid(), [], 0, 0
             if self._stop.is_set() or self._idle > 0 or not self._count:
                 return
             self._threads = [thread for thread in self._threads if thread.is_alive()]
@@ -56,7 +60,7 @@ class Workers:
         with self._lock:
             self._busy += 1
         try:
-            claim = self._journal.claim_next()
+            claim = self._writer.claim()
             if claim is None:
                 return False
             self.wake()  # more than one turn may wait; one worker each, up to the count
@@ -68,6 +72,7 @@ class Workers:
 
     def _run(self) -> None:
         while not self._stop.is_set():
+            seen = self._journal.wait_change(0)  # what comes after this look at the queue ends the wait below
             try:
                 if self._work():
                     continue
@@ -80,7 +85,7 @@ class Workers:
             with self._lock:
                 self._idle += 1
             try:
-                self._journal.wait_change(_IDLE_S)
+                self._journal.wait_change(_IDLE_S, seen)
             finally:
                 with self._lock:
                     self._idle -= 1

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("memkit")
 
+_DETAIL = 2_000
+"""Characters of an error that are kept with a parked turn."""
 _REDECIDE = 3
 """How often a turn is decided anew because somebody changed its targets meanwhile."""
 
@@ -59,12 +62,21 @@ class TurnWriter:
         self._settings, self._config, self._clock, self._ids = settings, config, clock, ids
         self._route, self._weights, self._explore = route, weights, explore
         self._applied, self._watched = applied, watched
+        self._stranded: deque[Claim] = deque()
+
+    def claim(self, bank: Bank | None = None) -> Claim | None:
+        """The next turn to decide. Claims that a failing disk did not let us give back go back first: this process is
+        alive, so nobody else would take them over."""
+        with contextlib.suppress(IndexError):  # another thread took the last one
+            for _ in range(len(self._stranded)):
+                self._give_back(self._stranded.popleft())
+        return self._journal.claim_next(bank)
 
     def settle(self, intake: Intake, claim: Claim | None, deadline: float | None = None) -> IntakeState:
         """Wait until the turn is applied or parked, doing the bank's work in order while it is ours to do."""
         while True:
             if claim is None:
-                claim = self._journal.claim_next(intake.bank)
+                claim = self.claim(intake.bank)
             if claim is not None:
                 done = claim.intake.intake_id == intake.intake_id
                 self.process(claim)
@@ -72,14 +84,25 @@ class TurnWriter:
                 if not done:
                     continue
             state = self._journal.intake(intake.intake_id)
-            if state is not None and state.status != "pending":
-                return state
-            if deadline is not None and time.monotonic() > deadline and state is not None:
+            if state is None:
+                raise NotFound(
+                    "the turn is gone", why="its user was erased while it was being decided",
+                    fix="add it again, if it is still wanted",
+                )  # fmt: skip
+            if state.status != "pending" or (deadline is not None and time.monotonic() > deadline):
                 return state
             self._journal.wait_change(self._config.poll_s)
 
     def process(self, claim: Claim) -> None:
-        """Decide one claimed turn and commit, or park it. Never raises for a bad turn: that would lose the claim."""
+        """Decide one claimed turn and commit, or park it. Raises where neither is possible (a failing disk, Ctrl-C),
+        and the turn is free to be decided again."""
+        try:
+            self._process(claim)
+        except BaseException:
+            self._give_back(claim)
+            raise
+
+    def _process(self, claim: Claim) -> None:
         intake = claim.intake
         try:
             for attempt in range(_REDECIDE):
@@ -95,8 +118,6 @@ class TurnWriter:
         except EmbedderError as error:
             self._put_aside(claim, "embedder", str(error))
         except StoreError:
-            with contextlib.suppress(MemkitError):  # the disk that failed may fail again; a dead claim is taken over
-                self._journal.release(claim)
             raise
         except MemkitError as error:
             self._put_aside(claim, type(error).__name__, str(error))
@@ -161,8 +182,17 @@ class TurnWriter:
 
     def _put_aside(self, claim: Claim, reason: str, detail: str) -> None:
         """Park the turn, unless it is no longer ours: then another process finishes it, or its user was erased."""
+        storable = detail[:_DETAIL].encode("utf-8", "replace").decode()
         with contextlib.suppress(Conflict):
-            self._journal.park(claim, reason=reason, detail=detail)
+            self._journal.park(claim, reason=reason, detail=storable)
+
+    def _give_back(self, claim: Claim) -> None:
+        try:
+            self._journal.release(claim)
+        except Conflict:
+            return  # it was finished after all, or taken over
+        except MemkitError:
+            self._stranded.append(claim)
 
     def _context_turns(self, intake: Intake) -> Sequence[Turn]:
         return self._journal.turns(

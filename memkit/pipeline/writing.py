@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from memkit.errors import Conflict, InvalidInput, NotFound, UndoConflict
-from memkit.inputs import aware, json_object, messages, optional_id, scope_id, text_of
+from memkit.inputs import aware, json_object, messages, optional_id, scope_id, text_of, whole_number
 from memkit.journal import Intake
 from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn, digest
 from memkit.ops import inverse
 from memkit.results import AddResult
 
 if TYPE_CHECKING:
-    from memkit.journal import IntakeState
+    from memkit.journal import Accepted, IntakeState
     from memkit.pipeline.runtime import Runtime
 
 
@@ -33,23 +33,31 @@ def add(
     expires_at: datetime | str | None,
 ) -> AddResult:
     intake = _intake(runtime, raw, bank, session_id, at, metadata, idempotency_key, infer, expires_at)
-    runtime.traces.followed(bank, intake.turns)
     if not infer:
         accepted = runtime.journal.accept(intake, drafts=[_episode(turn, intake) for turn in intake.turns])
+        _followed(runtime, accepted)
         runtime.applied(bank, len(accepted.ops))
         return AddResult(
             accepted.state.intake.intake_id, accepted.state.status, accepted.ops, accepted.state.intake.turns,
-            accepted.state.reason, accepted.replayed,
+            _reason(accepted.state), accepted.replayed,
         )  # fmt: skip
-    accepted = runtime.journal.accept(intake, claim=wait)
+    accepted = runtime.journal.accept(intake, claim=wait and runtime.ready)
+    _followed(runtime, accepted)
     state = accepted.state
     if state.status == "pending":
         if wait:
             state = runtime.writer.settle(state.intake, accepted.claim)
         else:
-            runtime.accepted(intake.intake_id)
+            runtime.accepted(state.intake.intake_id)
     ops = tuple(runtime.journal.ops(intake_id=state.intake.intake_id)) if state.status == "applied" else ()
     return AddResult(state.intake.intake_id, state.status, ops, state.intake.turns, _reason(state), accepted.replayed)
+
+
+def _followed(runtime: Runtime, accepted: Accepted) -> None:
+    """The user has spoken: what was said may judge the answer before it. A retried call says nothing new."""
+    if not accepted.replayed:
+        intake = accepted.state.intake
+        runtime.traces.followed(intake.bank, intake.turns)
 
 
 def adopt(runtime: Runtime, memories: Iterable[Mapping[str, Any]]) -> int:
@@ -103,7 +111,8 @@ def update(
     bank, record = _own(runtime, user_id, memory_id)
     now = runtime.clock.now()
     draft = OpDraft(
-        "update", memory_id, None if text is None else text_of(text, "the text", config.max_message_bytes),
+        "update", memory_id,
+        None if text is None else runtime.redacted(text_of(text, "the text", config.max_message_bytes)),
         metadata=None if metadata is None else json_object(metadata, "metadata", config.max_metadata_bytes),
         expected_revision=expected_revision, origin="api", at=now,
     )  # fmt: skip
@@ -165,8 +174,10 @@ def _compensate(runtime: Runtime, bank: Bank, newest_first: Sequence[Op]) -> lis
     drafts: list[OpDraft] = []
     undoes: list[str] = []
     for memory_id, last in newest.items():
-        spanned = replace(last, before=oldest[memory_id].before)
-        draft = inverse(spanned)
+        live = runtime.journal.get(bank.user_id, memory_id)
+        if live and last.after and live[1].seq > last.after.seq and live[1].revision == last.after.revision:
+            raise _not_alone("the memory was said again since, and has that turn as a source too")
+        draft = inverse(replace(last, before=_image(oldest[memory_id].before, last)))
         if draft is not None:
             drafts.append(draft)
             undoes.append(last.op_id)
@@ -176,13 +187,23 @@ def _compensate(runtime: Runtime, bank: Bank, newest_first: Sequence[Op]) -> lis
     try:
         ops = runtime.journal.apply(bank, drafts, decision_id=runtime.ids.new("u"), at=now, cause="undo", undoes=undoes)
     except (Conflict, NotFound) as error:
-        raise UndoConflict(
-            "this cannot be undone on its own",
-            why=f"a later op builds on it: {error.what}",
-            fix="look at history(user_id=..., memory_id=...) and undo the newest op first, or use since=...",
-        ) from None
+        raise _not_alone(f"a later op builds on it: {error.what}") from None
     runtime.applied(bank, len(ops))
     return ops
+
+
+def _image(before: MemoryRecord | None, last: Op) -> MemoryRecord | None:
+    """`before`, known by the newest revision that was given out: a revision never names two texts."""
+    if before is None or last.before is None:
+        return before
+    return replace(before, revision=max(before.revision, last.before.revision))
+
+
+def _not_alone(why: str) -> UndoConflict:
+    return UndoConflict(
+        "this cannot be undone on its own", why=why,
+        fix="look at history(user_id=..., memory_id=...) and undo the newest op first, or use since=...",
+    )  # fmt: skip
 
 
 def _to_undo(
@@ -201,7 +222,7 @@ def _to_undo(
         if intake_id != wanted:
             found = [op for op in found if wanted in op.source_turns]
     elif isinstance(since, int) and not isinstance(since, bool):
-        return journal.ops(user_id=user_id, after=since - 1)
+        return journal.ops(user_id=user_id, after=whole_number(since, "since", 0, 2**63 - 1) - 1)
     else:
         moment = aware(since, "since")
         return [op for op in journal.ops(user_id=user_id) if op.recorded_at >= moment]
@@ -246,20 +267,13 @@ def _intake(
     turns = tuple(
         Turn(
             turn_id=f"t_{intake_id[2:]}_{position}", intake_id=intake_id, bank=bank, position=position, role=one.role,
-            text=_redacted(runtime, one.text), at=when, speaker=one.speaker, session_id=session, origin=one.origin,
+            text=runtime.redacted(one.text), at=when, speaker=one.speaker, session_id=session, origin=one.origin,
             metadata=extra, at_given=at is not None,
         )
         for position, one in enumerate(said)
     )  # fmt: skip
     context = {} if expires_at is None else {"expires_at": aware(expires_at, "expires_at").isoformat()}
     return Intake(intake_id, bank, session, turns, infer, key, now, context)
-
-
-def _redacted(runtime: Runtime, text: str) -> str:
-    if runtime.redact is None:
-        return text
-    redacted = runtime.redact(text)
-    return text_of(redacted, "what redact() returned", runtime.config.max_message_bytes)
 
 
 def _episode(turn: Turn, intake: Intake) -> OpDraft:
@@ -276,4 +290,4 @@ def _episode(turn: Turn, intake: Intake) -> OpDraft:
 
 
 def _reason(state: IntakeState) -> str:
-    return f"{state.reason}: {state.detail}" if state.reason else ""
+    return f"{state.reason}: {state.detail}" if state.status == "parked" else ""
