@@ -16,7 +16,7 @@ from memkit.errors import EmbedderMismatch, NewerFormat, StoreDamaged, StoreFull
 from memkit.filters import Condition
 from memkit.store import schema as layout
 from memkit.store.compile import among, differs, equals, every
-from memkit.store.lance import Batch, Handle, Schema, forked_after_loading, modules, schema_notes
+from memkit.store.lance import Batch, Handle, Schema, forked_after_loading, modules, scan, schema_notes
 from memkit.store.preselect import preselected
 from memkit.store.table import LanceTable, Lock
 from memkit.store.values import EraseReport, MaintenanceReport, Problem, ProjectedRow, Slice
@@ -140,9 +140,9 @@ class Projection:
             return self._empty()
         watermark, stamp = self._covered(handle), self._known[0]
         agent = [] if pushed is None else [equals("agent_id", pushed)]
-        found = handle.search().where(every([equals("user_id", user_id), *agent])).to_arrow()
+        found = scan(handle, every([equals("user_id", user_id), *agent]))
         if stamp is None or stamp != self._table.stamp():  # the version moved: rows and watermark from one scan
-            watermark, found = 0, handle.search().where(_scope(user_id, pushed)).to_arrow()
+            watermark, found = 0, scan(handle, _scope(user_id, pushed))
         return self._decode(found, user_id, agent_id, kinds, watermark)
 
     def _decode(self, found: Batch, user_id: str, agent_id: str | None, kinds: Collection[str] | None,
