@@ -201,8 +201,10 @@ class BankReader:
                 slot.epoch = epoch
             elif live.seq < seq:
                 live = live.after(self._journal.ops(bank=bank, after=live.seq, upto=seq), self._embedder)
+            moved = live is not slot.live
             slot.live = live
-        self._trim()
+        if moved:
+            self._trim()
         return live
 
     def _load(self, bank: Bank, seq: int) -> LiveBank:
@@ -254,10 +256,15 @@ class BankReader:
     def _trim(self) -> None:
         per_row = self._embedder.dim * 4 + _BYTES_PER_ROW
         with self._lock:
-            total = sum(len(slot.live) for slot in self._slots.values() if slot.live) * per_row
+            total = sum(_rows(slot) for slot in self._slots.values()) * per_row
             while total > self._config.cache_bytes and len(self._slots) > 1:
                 _, oldest = self._slots.popitem(last=False)
-                total -= len(oldest.live) * per_row if oldest.live else 0
+                total -= _rows(oldest) * per_row
+
+
+def _rows(slot: _Slot) -> int:
+    """What a slot counts for; an empty bank takes room, too, and anybody can ask about banks that are not there."""
+    return 1 + (len(slot.live) if slot.live is not None else 0)
 
 
 class _JournalView:

@@ -425,3 +425,13 @@ def test_adapters_are_marked_even_where_the_last_step_of_an_erasure_fails(
             with pytest.raises(e.StoreBusy):
                 memory.erase(user_id="ana")
         assert marked == [subject]
+
+
+# -- room --------------------------------------------------------------------------------------------------------------
+
+
+def test_asking_about_banks_that_are_not_there_takes_no_room_for_ever(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s", config={"cache_bytes": 100_000}) as memory:
+        for number in range(100):
+            assert memory.search("tea", user_id=f"user {number}", agent_id="agent") == []
+        assert len(memory._runtime.reader._slots) < 50
