@@ -7,6 +7,11 @@
 History stays where it was, in the session that is wrapped; memkit adds what outlives it.
 """
 
-from memkit_agents.session import MemkitHooks, MemkitSession
+from memkit_plug import missing
+
+try:
+    from memkit_agents.session import MemkitHooks, MemkitSession
+except ImportError as error:
+    raise missing("memkit_agents", "agents", error) from error
 
 __all__ = ["MemkitHooks", "MemkitSession"]

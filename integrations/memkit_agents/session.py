@@ -6,6 +6,7 @@ one that was is read from the journal, so it works in whichever process the pop 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import time
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from agents.memory import Session, SessionSettings
 from agents.run_config import CallModelData, ModelInputData
 
 from memkit import AsyncMemory, Memory
-from memkit.errors import NotFound, UndoConflict
+from memkit.errors import MemkitError, NotFound, UndoConflict
 from memkit.models import Bank, Turn
 from memkit_plug.talk import Message, Recalled, Talk, plain, text_of
 
@@ -79,8 +80,6 @@ class MemkitSession:
 
     def run_config(self, config: RunConfig | None = None) -> RunConfig:
         """A run config (yours, copied) whose model calls see what is known about the user."""
-        import dataclasses
-
         given = config or RunConfig()
         earlier = given.call_model_input_filter
 
@@ -121,20 +120,42 @@ class MemkitSession:
     async def _pop(self) -> Any:
         item = await self._inner.pop_item()
         for message in _said([item] if item else []):
-            await asyncio.to_thread(self._unlearn, message["content"])
+            try:
+                await asyncio.to_thread(self._unlearn, message["content"])
+            except MemkitError as error:
+                log.warning("a popped message could not be un-learned (%s)", type(error).__name__)
         return item
 
     def _unlearn(self, text: str) -> None:
         talk = self._talk
         memory = plain(talk.memory)
+        turn = self._learned_turn(memory, text)
+        if turn is None:
+            return
         try:
-            turn = self._learned_turn(memory, text)
-            if turn is not None:
-                memory.undo(user_id=talk.user_id, turn_id=turn.turn_id)
+            memory.undo(user_id=talk.user_id, turn_id=turn.turn_id)
         except NotFound:
             return  # nothing came of the turn
         except UndoConflict:
-            log.warning("a popped message could not be un-learned: later memories build on it")
+            if not self._taken_back(memory, turn.intake_id):
+                log.warning("a popped message could not be un-learned: later memories build on it")
+
+    def _taken_back(self, memory: Memory, intake_id: str) -> bool:
+        """What came later and was undone leaves the words of this turn as they were: then they can go as well."""
+        user_id = self._talk.user_id
+        journal = memory._runtime.alive().journal
+        ops = [op for op in journal.ops(user_id=user_id, intake_id=intake_id) if op.before != op.after]
+        for op in ops:
+            found = journal.get(user_id, op.memory_id or "")
+            if found is None or op.after is None or found[1].text != op.after.text:
+                return False
+        for op in ops:
+            assert op.memory_id is not None
+            if op.before is None:
+                memory.delete(op.memory_id, user_id=user_id)
+            else:
+                memory.update(op.memory_id, op.before.text, user_id=user_id, metadata=op.before.metadata)
+        return True
 
     def _learned_turn(self, memory: Memory, text: str) -> Turn | None:
         """The newest turn of these words in this session that is not undone yet, once it is decided."""

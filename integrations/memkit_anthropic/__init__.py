@@ -6,6 +6,11 @@
 The files are memories: `memory.search` finds them, `memory.history` and `undo` work on them.
 """
 
-from memkit_anthropic.tool import AsyncMemkitMemoryTool, MemkitMemoryTool
+from memkit_plug import missing
+
+try:
+    from memkit_anthropic.tool import AsyncMemkitMemoryTool, MemkitMemoryTool
+except ImportError as error:
+    raise missing("memkit_anthropic", "anthropic", error) from error
 
 __all__ = ["AsyncMemkitMemoryTool", "MemkitMemoryTool"]

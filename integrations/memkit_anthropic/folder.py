@@ -201,7 +201,7 @@ def _numbered(path: str, content: str, view_range: Sequence[int] | None) -> str:
         first = max(1, view_range[0]) - 1
         shown = lines[first : len(lines) if view_range[1] == -1 else view_range[1]]
     numbered = [_line(first + number, line) for number, line in enumerate(shown, start=1)]
-    return "\n".join([f"Here's the content of {path} with line numbers:", *numbered])
+    return f"Here's the content of {path} with line numbers:\n" + "\n".join(numbered)
 
 
 def _line(number: int, text: str) -> str:

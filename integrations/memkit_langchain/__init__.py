@@ -23,5 +23,10 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         import importlib
 
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        from memkit_plug import missing
+
+        try:
+            return getattr(importlib.import_module(_HOMES[name]), name)
+        except ImportError as error:
+            raise missing("memkit_langchain", "langchain", error) from error
     raise AttributeError(f"module 'memkit_langchain' has no attribute {name!r}")

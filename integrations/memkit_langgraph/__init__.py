@@ -6,6 +6,11 @@
 What is put is what is got: no manager touches it. To have memories managed, use `memkit_langchain.MemkitMiddleware`.
 """
 
-from memkit_langgraph.store import MemkitStore
+from memkit_plug import missing
+
+try:
+    from memkit_langgraph.store import MemkitStore
+except ImportError as error:
+    raise missing("memkit_langgraph", "langgraph", error) from error
 
 __all__ = ["MemkitStore"]

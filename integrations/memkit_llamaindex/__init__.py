@@ -4,6 +4,11 @@
     chat = Memory.from_defaults(session_id="s1", memory_blocks=[MemkitMemoryBlock(memory=memory, user_id="ana")])
 """
 
-from memkit_llamaindex.block import MemkitMemoryBlock
+from memkit_plug import missing
+
+try:
+    from memkit_llamaindex.block import MemkitMemoryBlock
+except ImportError as error:
+    raise missing("memkit_llamaindex", "llamaindex", error) from error
 
 __all__ = ["MemkitMemoryBlock"]

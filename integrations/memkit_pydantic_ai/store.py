@@ -5,10 +5,10 @@ asking again, from any process, tells what came of it the first time."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from anyio.to_thread import run_sync
 from pydantic_ai_harness.memory import (
     MemoryConflictError,
     MemoryFile,
@@ -33,7 +33,7 @@ class MemkitMemoryStore:
         _check(path)
         if max_chars <= 0:
             raise ValueError("max_chars must be positive")
-        file = (await run_sync(self._files.all, _ROOT + path)).get(_ROOT + path)
+        file = (await asyncio.to_thread(self._files.all, _ROOT + path)).get(_ROOT + path)
         if file is None:
             return None
         return MemoryFile(
@@ -42,7 +42,7 @@ class MemkitMemoryStore:
         )  # fmt: skip
 
     async def get_operation(self, operation: MemoryOperation) -> MemoryMutation | None:
-        return await run_sync(self._receipt, operation)
+        return await asyncio.to_thread(self._receipt, operation)
 
     async def write(
         self, path: str, content: str, *, expected_version: str | None, operation: MemoryOperation | None = None
@@ -71,10 +71,10 @@ class MemkitMemoryStore:
             change.write(_ROOT + path, content, extra)
             return there is not None
 
-        existed, replayed = await run_sync(self._once, path, decide, operation)
+        existed, replayed = await asyncio.to_thread(self._once, path, decide, operation)
         if replayed is not None:
             return replayed
-        file = (await run_sync(self._files.all, _ROOT + path)).get(_ROOT + path)
+        file = (await asyncio.to_thread(self._files.all, _ROOT + path)).get(_ROOT + path)
         return MemoryMutation(version=_version(file.record) if file else None, replayed=False, existed=existed)
 
     async def delete(
@@ -90,13 +90,14 @@ class MemkitMemoryStore:
                 change.note(note)
             return there is not None
 
-        existed, replayed = await run_sync(self._once, path, decide, operation)
+        existed, replayed = await asyncio.to_thread(self._once, path, decide, operation)
         return replayed or MemoryMutation(version=None, replayed=False, existed=existed)
 
     async def list_paths(self, prefix: str = "", *, limit: int) -> list[str]:
         if prefix:
             _check(prefix.removesuffix("/"))
-        return [path[len(_ROOT) :] for path in await run_sync(self._files.all, _ROOT + prefix)][: max(limit, 0)]
+        found = await asyncio.to_thread(self._files.all, _ROOT + prefix)
+        return [path[len(_ROOT) :] for path in found][: max(limit, 0)]
 
     def _once(
         self, path: str, decide: Callable[[Change], bool], operation: MemoryOperation | None

@@ -1,4 +1,4 @@
-"""`MemkitStore` against what LangGraph documents of a `BaseStore`: batches, namespaces, filters, vectors, time to live."""
+"""`MemkitStore` against what LangGraph documents of a `BaseStore`: batches, names, filters, vectors, time to live."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from langgraph.store.base import (
     PutOp,
     SearchOp,
 )
-from memkit_langgraph import MemkitStore
 
 from memkit import Memory
 from memkit.errors import InvalidConfig, InvalidInput
+from memkit_langgraph import MemkitStore
 
 
 class Clock:
@@ -67,7 +67,7 @@ def store(memory: Memory) -> MemkitStore:
 NS = ("users", "ana")
 
 
-# -- items are what was put --------------------------------------------------------------------------------------------
+# -- items are what was put ------------------------------------------------------------------------------------------
 
 
 def test_what_is_put_is_got_and_nobody_manages_it(store: MemkitStore, memory: Memory) -> None:
@@ -187,7 +187,7 @@ def test_redaction_reaches_every_text_of_a_value(tmp_path: Path) -> None:
         assert store.get(NS, "k").value == {"pin": "****", "more": [{"x": "is ****"}], "empty": ""}
 
 
-# -- batches -------------------------------------------------------------------------------------------------------------
+# -- batches ---------------------------------------------------------------------------------------------------------
 
 
 def test_results_keep_the_order_of_ops_and_reads_see_the_state_before_the_puts(store: MemkitStore) -> None:
@@ -352,7 +352,8 @@ def test_namespaces_are_listed_by_prefix_suffix_wildcard_depth_and_page(store: M
     ],
 )
 def test_filters(store: MemkitStore, wanted: dict[str, Any], found: set[str]) -> None:
-    store.put(NS, "one", {"n": 1, "b": True, "meta": {"kind": "x", "access-level": "lo", "more": 1}, "tags": ["a", "b"]})
+    meta = {"kind": "x", "access-level": "lo", "more": 1}
+    store.put(NS, "one", {"n": 1, "b": True, "meta": meta, "tags": ["a", "b"]})
     store.put(NS, "two", {"n": 2, "b": 1, "meta": {"deep": {"n": 2}}, "day": "2026-02-01"})
     store.put(NS, "text", {"n": "3", "a.b": "literal", "day": "2026-01-01"})
     store.put(NS, "none", {"1st": "yes"})
@@ -379,7 +380,7 @@ def test_pages_are_newest_first_and_do_not_overlap(store: MemkitStore) -> None:
     assert pages == [["k0", "k6", "k5"], ["k4", "k3", "k2"], ["k1"]]
 
 
-# -- vectors ---------------------------------------------------------------------------------------------------------------
+# -- vectors ---------------------------------------------------------------------------------------------------------
 
 
 class Embeddings:
@@ -431,7 +432,7 @@ def test_every_distance_ranks_the_closest_first(memory: Memory, distance: str, e
     for text in ("c", "aab", "a"):
         store.put(NS, text, {"t": text})
     found = {item.key: item.score for item in store.search(NS, query="a")}
-    assert [(key, pytest.approx(score, abs=1e-3)) for key, score in expected] == [(key, found[key]) for key, _ in expected]
+    assert found == {key: pytest.approx(score, abs=1e-3) for key, score in expected}
     assert next(iter(found)) == expected[0][0]
     with pytest.raises(InvalidConfig):
         indexed(memory, Embeddings(), distance_type="hamming")
@@ -480,7 +481,7 @@ def test_an_embedder_that_fails_stores_nothing(memory: Memory) -> None:
     assert store.get(NS, "x") is None
 
 
-# -- time to live -----------------------------------------------------------------------------------------------------------
+# -- time to live ----------------------------------------------------------------------------------------------------
 
 
 def test_items_expire_and_are_swept(memory: Memory, clock: Clock) -> None:
@@ -548,7 +549,7 @@ def test_the_sweeper_runs_in_the_background_and_stops(tmp_path: Path) -> None:
         assert store.stop_ttl_sweeper(5)
 
 
-# -- many at once ------------------------------------------------------------------------------------------------------------
+# -- many at once ----------------------------------------------------------------------------------------------------
 
 
 def test_async_twins_and_a_sync_call_from_the_loop(store: MemkitStore) -> None:

@@ -15,7 +15,7 @@ INTEGRATIONS = ROOT / "integrations"
 PLUGS = sorted(path.name for path in INTEGRATIONS.glob("memkit_*") if (path / "__init__.py").is_file())
 EXTRAS = {"memkit_openai": ["openai", "anthropic", "proxy"], "memkit_migrate": []}
 """Where they differ from the plug's own name."""
-ALSO = {"memkit_mcp": {"pydantic"}, "memkit_otel": {"opentelemetry"}}
+ALSO = {"memkit_mcp": {"pydantic"}, "memkit_otel": {"opentelemetry"}, "memkit_agents": {"agents"}}
 
 
 def extras(plug: str) -> list[str]:
