@@ -54,7 +54,11 @@ def serve(
             )  # fmt: skip
         plug.serve_http(open_memory, tenants, host=host, port=port)
     elif user is None:
-        raise InvalidConfig("no user is named", why="a server over stdio serves one", fix="pass --user NAME, or --http with --tokens FILE")
+        raise InvalidConfig(
+            "no user is named",
+            why="a server over stdio serves one",
+            fix="pass --user NAME, or --http with --tokens FILE",
+        )
     else:
         plug.serve_stdio(open_memory, Tenant(user, agent))
 
