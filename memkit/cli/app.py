@@ -273,7 +273,7 @@ def import_(
         )
         show.as_json(moved.to_dict()) if json else show.out.print("\n".join(map(show.visible, str(moved).splitlines())))
         raise typer.Exit(0 if moved.added else 1 if moved.problems else 4)
-    with opened(store) as memory:
+    with opened(store, create=True) as memory:
         count = memory.import_(path)
     show.as_json({"records": count}) if json else show.out.print(f"{count} records read from {path}")
     if not count:

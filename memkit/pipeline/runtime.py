@@ -124,9 +124,9 @@ class Runtime:
 
     @_Part
     def trajectories(self) -> Trajectories:
-        from memkit.store import Trajectories
+        from memkit.store import SEALED, Trajectories
 
-        return Trajectories(self.path / "lance", lock=self.journal.lance_lock)
+        return Trajectories(self.path / SEALED, lock=self.journal.lance_lock)
 
     @property
     def backbone(self) -> Backbone:

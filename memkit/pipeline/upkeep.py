@@ -14,6 +14,7 @@ from memkit.inputs import scope_id
 from memkit.models import JSON, Bank, MemoryRecord
 from memkit.pipeline.ask import Ask
 from memkit.results import EraseReceipt, Page, ParkedTurn, Problem
+from memkit.store import SEALED
 
 if TYPE_CHECKING:
     from memkit.journal import DecisionRecord
@@ -97,8 +98,8 @@ def erase(runtime: Runtime, user_id: str) -> EraseReceipt:
     with journal.applier_lock():
         if (runtime.path / "lance").is_dir():
             counts["rows_in_lancedb"] = runtime.projection.erase(user_id).rows
-            if (runtime.path / "lance" / "trajectories.lance").is_dir():
-                counts["sealed_decisions"] = runtime.trajectories.erase(user_id).rows
+        if (runtime.path / SEALED).is_dir():
+            counts["sealed_decisions"] = runtime.trajectories.erase(user_id).rows
         receipt = journal.erase(user_id)
     counts |= receipt.counts
     runtime.reader.forget(user_id)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memkit.store.projection import Projection
     from memkit.store.trajectories import Trajectories
-    from memkit.store.values import EraseReport, MaintenanceReport, Problem, ProjectedRow, Slice, TrajectoryRow
+    from memkit.store.values import SEALED, EraseReport, MaintenanceReport, Problem, ProjectedRow, Slice, TrajectoryRow
 
-__all__ = ["EraseReport", "MaintenanceReport", "Problem", "ProjectedRow", "Projection", "Slice", "Trajectories",
-           "TrajectoryRow"]  # fmt: skip
+__all__ = ["SEALED", "EraseReport", "MaintenanceReport", "Problem", "ProjectedRow", "Projection", "Slice",
+           "Trajectories", "TrajectoryRow"]  # fmt: skip
 
 _HOMES = {"Projection": "memkit.store.projection", "Trajectories": "memkit.store.trajectories"}
 

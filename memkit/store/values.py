@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from memkit.retrieval.columns import Columns, Records
 
 
+SEALED = "sealed"
+"""Folder of a store that holds the table `trajectories`. Apart from `lance/`, which may be deleted at any time: what is
+sealed is nowhere else."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProjectedRow:
     """The state of one memory at `seq`; `record` None is a tombstone (the memory ended)."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from memkit.journal import DecisionRecord, Journal
 from memkit.models import JSON, Bank, micros
 from memkit.seams import RandomIds, SystemClock
-from memkit.store import Trajectories
+from memkit.store import SEALED, Trajectories
 from memkit.store.trajectories import was_used
 from memkit_train.errors import NoRows
 from memkit_train.trajectories.values import AnswerEvent, Decision, Episode, Texts, TurnLog, answer_event
@@ -67,7 +67,7 @@ class StoreSource:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.journal = Journal.open(self.path, clock=SystemClock(), ids=RandomIds(), read_only=True)
-        self._table = Trajectories(self.path / "lance", lock=self.journal.lance_lock)
+        self._table = Trajectories(self.path / SEALED, lock=self.journal.lance_lock)
         self.journal.sealed = self._table.fetch
         self._banks: dict[Bank, bool] = {}
 

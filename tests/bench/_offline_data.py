@@ -18,7 +18,7 @@ from memkit.models import Bank, digest, to_json
 from memkit.pipeline.replay import reapply
 from memkit.pipeline.sealer import Sealer
 from memkit.seams import RandomIds, SystemClock
-from memkit.store import Trajectories
+from memkit.store import SEALED, Trajectories
 from memkit_train.trajectories import StoreSource
 from memkit_train.trajectories.inspect import inspect
 from memkit_train.trajectories.rows import rows
@@ -82,7 +82,7 @@ def _identity(path: Path, episodes: list[Episode]) -> tuple[int, int, int]:
 def _speed(folder: Path, count: int) -> list[Row]:
     """Sealed records against the same in a file of JSON lines, rows made of them, and what that takes of memory."""
     journal = Journal.open(folder / "big", clock=SystemClock(), ids=RandomIds())
-    table = Trajectories(folder / "big" / "lance", lock=journal.lance_lock)
+    table = Trajectories(folder / "big" / SEALED, lock=journal.lance_lock)
     sealer = Sealer(journal, lambda: table)
     for start in range(0, count, 5_000):
         journal.record(*[_decision(n) for n in range(start, min(count, start + 5_000))])

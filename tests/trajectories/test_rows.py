@@ -15,7 +15,7 @@ from memkit.journal import DecisionRecord, Journal
 from memkit.models import Bank, digest, to_json
 from memkit.pipeline.sealer import Sealer
 from memkit.seams import RandomIds, SystemClock
-from memkit.store import Trajectories
+from memkit.store import SEALED, Trajectories
 from memkit_train.errors import BadBundle, Leakage, MissingLogprobs, NoRows, WrongVocabulary
 from memkit_train.rows import TextRow, TokenRow
 from memkit_train.trajectories import StoreSource
@@ -54,7 +54,7 @@ def store(tmp_path: Path) -> Path:
     path = tmp_path / "store"
     journal = Journal.open(path, clock=SystemClock(), ids=RandomIds())
     journal.record(*[local(n, "ana" if n % 2 else "bob", reply="ADD" if n < 4 else "NOOP") for n in range(6)])
-    table = Trajectories(path / "lance", lock=journal.lance_lock)
+    table = Trajectories(path / SEALED, lock=journal.lance_lock)
     Sealer(journal, lambda: table).seal(force=True)
     journal.record(*[local(n, "ana" if n % 2 else "bob", logprobs=False) for n in range(6, 10)])
     for user in ("ana", "bob"):

@@ -14,7 +14,7 @@ from memkit.journal import DecisionRecord, Journal
 from memkit.models import Bank, digest
 from memkit.pipeline.sealer import GROUP, Sealer
 from memkit.seams import RandomIds, SystemClock
-from memkit.store import Trajectories
+from memkit.store import SEALED, Trajectories
 
 
 def decision(number: int, user: str = "ana") -> DecisionRecord:
@@ -30,7 +30,7 @@ def decision(number: int, user: str = "ana") -> DecisionRecord:
 @pytest.fixture
 def sealing(tmp_path: Path) -> Any:
     journal = Journal.open(tmp_path / "s", clock=SystemClock(), ids=RandomIds())
-    table = Trajectories(tmp_path / "s" / "lance", lock=journal.lance_lock)
+    table = Trajectories(tmp_path / "s" / SEALED, lock=journal.lance_lock)
     yield journal, table, Sealer(journal, lambda: table)
     journal.close()
 
