@@ -102,7 +102,7 @@ def content(text: str) -> frozenset[str]:
 
 
 def _carries(token: str) -> bool:
-    return token not in STOP and len(token) > 1 and not token.endswith("n't")
+    return token not in STOP and (len(token) > 1 or token.isdigit()) and not token.endswith("n't")
 
 
 def single_line(text: str, limit: int) -> str:

@@ -1,8 +1,8 @@
 """Look-up drill: one shown bank, many facts and questions about it, packed into one sequence.
 
-To find a memory again and to see that two values are the same is what a small model learns last. Played episodes teach it
-slowly: each prompt costs sixty tokens and asks one thing. A pack computes its memories once and asks a dozen things; the
-mask lets each see the memories and itself alone, so every row is exactly the runtime's prompt.
+To find a memory again and to see that two values are the same is what a small model learns last. Played episodes
+teach it slowly: each prompt costs sixty tokens and asks one thing. A pack computes its memories once and asks a dozen
+things; the mask lets each see the memories and itself alone, so every row is exactly the runtime's prompt.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from memkit_train.worlds.policies import answer, manage
 
 _LIFE = ("city", "job", "food", "pets", "hobbies", "plan")
 _FIRST = datetime(2024, 1, 8, 9, tzinfo=UTC)
+
+_DATED = ("city", "job", "food")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ class _Drill:
         form = {
             "key": attribute,
             "count": f"count:{rng.choice(('pets', 'hobbies'))}",
-            "asof": f"asof:{attribute if attribute in ('city', 'job', 'food') else rng.choice(('city', 'job', 'food'))}",
+            "asof": "asof:" + (attribute if attribute in _DATED else rng.choice(_DATED)),
             "owner": "owner",
             "hop": f"hop:{rng.choice(('city', 'job', 'food'))}",
         }[kind]

@@ -1,8 +1,8 @@
 """A tokenizer from scratch for the closed world: one token per word, bytes for the rest.
 
 Small models pay for every token. So the runtime's own prompts are used as they are, but their fixed texts (the system
-prompt of each role, the constant lines of the user messages) are single tokens, and so is each known word and each fixed
-phrase of the world. Any other text still encodes, byte by byte.
+prompt of each role, the constant lines of the user messages) are single tokens, and so is each known word and each
+fixed phrase of the world. Any other text still encodes, byte by byte.
 """
 
 from __future__ import annotations
