@@ -25,13 +25,17 @@ def declared_by_extras() -> set[str]:
 
 def lacking(error: ImportError) -> str:
     """The package that is missing, or the extra that a `MissingExtra` says would bring it."""
-    named = re.search(r"memkit\[(\w+)\]", str(error)) if type(error).__name__ == "MissingExtra" else None
+    named = re.search(r"memkit\[([\w-]+)\]", str(error)) if type(error).__name__ == "MissingExtra" else None
     return named.group(0) if named else (error.name or "?").split(".")[0]
 
 
 def import_all(root: str) -> tuple[int, dict[str, list[str]]]:
     """How many modules import, and which need which missing package."""
-    package, missing, imported = importlib.import_module(root), dict[str, list[str]](), 0
+    missing, imported = dict[str, list[str]](), 0
+    try:
+        package = importlib.import_module(root)
+    except ImportError as error:  # a plug whose host is not installed: nothing of it can be imported
+        return 0, {lacking(error): [root]}
     for module in pkgutil.walk_packages(package.__path__, f"{root}.", onerror=lambda name: None):
         if module.name.endswith("__main__"):
             continue
