@@ -34,6 +34,11 @@ class AsyncMemory:
         self._memory = Memory(path, **options)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="memkit-async")
 
+    @property
+    def sync(self) -> Memory:
+        """The same memory with blocking verbs, for code that runs in threads of its own."""
+        return self._memory
+
     async def _run(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         # context variables travel with the call, as with asyncio.to_thread: a tracer finds the span it belongs to
         work = functools.partial(contextvars.copy_context().run, call, *args, **kwargs)

@@ -20,6 +20,7 @@ from memkit.seams import Clock, Ids
 
 if TYPE_CHECKING:
     from memkit.adapters import AdapterSet
+    from memkit.pipeline.open_bank import OpenBank
     from memkit.user import UserMemory
 
 # Aliases, because inside the class `list` is a verb.
@@ -282,6 +283,13 @@ class Memory:
         from memkit.user import UserMemory
 
         return UserMemory(self, scope_id(user_id, "user_id"), agent_id)
+
+    @verb
+    def bank(self, *, user_id: str, agent_id: str | None = None) -> OpenBank:
+        """One bank below the verbs, for plugs: several memories in one commit, checked against what was read."""
+        from memkit.pipeline.open_bank import OpenBank
+
+        return OpenBank(self._runtime.alive(), self._bank(user_id, agent_id))
 
     @verb
     def users(self) -> Names:

@@ -1,0 +1,109 @@
+"""`OpenBank`: one bank below the verbs, for plugs that keep a host's own data in it.
+
+The verbs decide, deduplicate and explain. A plug that must write several memories in one commit, or must know that
+nobody wrote since it looked, works here: read `version`, decide, `commit` with the sequence number it decided on, and
+on `Conflict` read again. Everything goes through the journal, so history, undo, export and erase work on it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from memkit.models import Bank, Kind, MemoryRecord, Op, OpDraft, Turn
+
+if TYPE_CHECKING:
+    from memkit.embedders.base import Embedder
+    from memkit.pipeline.runtime import Runtime
+
+_LOOK_S = 0.1
+"""Another process decides without telling this one; so long at most until that is seen."""
+
+
+class OpenBank:
+    """Made by `memory.bank(...)`. Every method raises `StoreClosed` once the memory is closed."""
+
+    def __init__(self, runtime: Runtime, bank: Bank) -> None:
+        self._open, self.bank = runtime, bank
+
+    # ---- what the memory was opened with ---------------------------------------------------------------------------
+
+    @property
+    def embedder(self) -> Embedder:
+        return self._runtime.embedder
+
+    @property
+    def max_text_bytes(self) -> int:
+        """Of one message, and so of one memory."""
+        return self._runtime.config.max_message_bytes
+
+    def now(self) -> datetime:
+        """The memory's clock."""
+        return self._runtime.clock.now()
+
+    def redacted(self, text: str) -> str:
+        """What may be written of a text that a caller handed in. A blank text has nothing to hide."""
+        return self._runtime.redacted(text) if text.strip() else text
+
+    # ---- reading ---------------------------------------------------------------------------------------------------
+
+    def version(self) -> tuple[int, int]:
+        """(sequence number of the newest op, erasures so far). What was read is current while both are what they were;
+        after an erasure it is to be read anew, for the ops that led to it are gone."""
+        return self._runtime.journal.bank_version(self.bank)
+
+    def live(self, kinds: Collection[Kind] | None = None) -> list[MemoryRecord]:
+        """In the order in which they were last written."""
+        return [record for _, record in self._runtime.journal.live(bank=self.bank, kinds=kinds)]
+
+    def get(self, memory_id: str) -> MemoryRecord | None:
+        found = self._runtime.journal.get(self.bank.user_id, memory_id)
+        return found[1] if found is not None and found[0] == self.bank else None
+
+    def ops(
+        self, *, after: int = 0, upto: int | None = None, intake_id: str | None = None, op_id: str | None = None
+    ) -> list[Op]:
+        """In sequence order: those numbered in (after, upto], those that one `add` led to, or the one of an id."""
+        return self._runtime.journal.ops(bank=self.bank, after=after, upto=upto, intake_id=intake_id, op_id=op_id)
+
+    def turns(self, session_id: str | None = None) -> list[Turn]:
+        """What was said, in order of arrival."""
+        return self._runtime.journal.turns(bank=self.bank, session_id=session_id)
+
+    def settled(self, intake_id: str, timeout_s: float) -> bool:
+        """Wait until the manager has decided (or parked) an `add` to this bank. False when that takes longer."""
+        deadline, seen = time.monotonic() + timeout_s, None
+        while (state := self._runtime.journal.intake(intake_id)) is not None and state.status == "pending":
+            if state.intake.bank != self.bank:
+                break
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            seen = self._runtime.journal.wait_change(min(_LOOK_S, left), seen)
+        return True
+
+    # ---- writing ---------------------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        drafts: Sequence[OpDraft],
+        *,
+        expected_seq: int,
+        decision_id: str | None = None,
+        at: datetime | None = None,
+    ) -> list[Op]:
+        """Write all of `drafts` in one commit, or none of them. `Conflict` when the bank is not at `expected_seq` any
+        more, or `decision_id` was applied before (a change that names one is applied once, ever); `NotFound` when a
+        draft's target is gone."""
+        runtime = self._runtime
+        ops = runtime.journal.apply(
+            self.bank, drafts, decision_id=decision_id or runtime.ids.new("u"), at=at or runtime.clock.now(),
+            cause="api", expected_seq=expected_seq,
+        )  # fmt: skip
+        runtime.applied(self.bank, len(ops))
+        return ops
+
+    @property
+    def _runtime(self) -> Runtime:
+        return self._open.alive()
