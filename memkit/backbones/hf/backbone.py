@@ -49,7 +49,8 @@ class ScoreRequest:
 
 
 class HFBackbone:
-    """`constrain=False` leaves grammars unenforced (to measure how well a model follows them by itself).
+    """`model` may be a loaded `Checkpoint`, for callers that train over its tensors (see `serve`).
+    `constrain=False` leaves grammars unenforced (to measure how well a model follows them by itself).
     `validity_sample`: the share of constrained replies that report in `extra["unconstrained_valid"]` whether every
     token would have been allowed had it been chosen without the mask. `threads` caps the worker's CPU threads."""
 
@@ -57,7 +58,7 @@ class HFBackbone:
 
     def __init__(
         self,
-        model: str | Path,
+        model: str | Path | checkpoint.Checkpoint,
         *,
         revision: str | None = None,
         dtype: str = "auto",
@@ -73,11 +74,14 @@ class HFBackbone:
             raise InvalidConfig("max_batch and threads are at least 1, max_adapters at least 0")
         if not 0.0 <= validity_sample <= 1.0:
             raise InvalidConfig(f"validity_sample={validity_sample} is not a share", fix="use a number from 0 to 1")
+        if isinstance(model, checkpoint.Checkpoint):
+            loaded, model = model, model.folder
+        else:
+            loaded = checkpoint.load(checkpoint.find(model, revision=revision), dtype=dtype, device=device)
         self.name = str(model)
         self.max_parallel = max_batch
         self.max_adapters = max_adapters
         self._constrain, self._validity_sample = constrain, validity_sample
-        loaded = checkpoint.load(checkpoint.find(model, revision=revision), dtype=dtype, device=device)
         self._context, self._stop_ids = loaded.context, loaded.stop_ids
         self.base_digest = checkpoint.weight_digest(loaded.folder)
         """sha256 over the configuration and the weight files."""
@@ -192,6 +196,16 @@ class HFBackbone:
             lane: Lane[Job] = Lane(name, adapters.build(self._base, folder, merged=merged), merged=merged)
             self._lanes = {**self._lanes, name: lane}
             self._folders[name] = folder.resolve()
+
+    def serve(self, name: str, model: Any) -> None:
+        """Serve a module tree that somebody else trains, as it is now: its tensors are shared, not copied. After each
+        change of its weights serve it under a new name and unload the old one, because what was computed with the old
+        weights is kept by name; and change nothing while requests for it run."""
+        with self._loading:
+            if name in self._lanes:
+                raise InvalidConfig(f"{name!r} is already loaded", fix="give changed weights a name of their own")
+            tree = Tree(adapters.twin(model).eval())
+            self._lanes = {**self._lanes, name: Lane(name, tree)}
 
     def merge_adapter(self, name: str) -> None:
         """Serve a loaded adapter merged from now on; rows that run finish on the tree they began with."""
