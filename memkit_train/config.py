@@ -20,7 +20,7 @@ from memkit.errors import InvalidConfig
 from memkit.models import JSON
 from memkit_train.gate import Limits
 
-MethodName = Literal["sft", "kto", "dpo", "offline"]
+MethodName = Literal["sft", "kto", "dpo", "offline", "ladder"]
 TrainedRole = Literal["extractor", "manager", "answerer", "fused"]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -40,6 +40,8 @@ class DataConfig(_Section):
     heldout_share: Share = 0.2
     split_seed: int = 0
     """Keep it: a user's side of the split depends on it."""
+    validation_share: Share = 0.2
+    """Of the users that are not held out, for the ladder alone: on them it decides whether a rung is kept."""
     min_labels: Annotated[int, Field(ge=1)] = 50
     """New labels since the last run that make another one worth it."""
     embedder: str = "hash"
@@ -71,6 +73,10 @@ class ModelConfig(_Section):
 
 class MethodConfig(_Section):
     name: MethodName = "sft"
+    """ladder: all of them, one after the other, each kept only where it beats the one below."""
+    alternatives: Annotated[int, Field(ge=0, le=64)] = 0
+    """Other decisions that are replayed at each state which decided a probe, scored by the frozen answerer, and learned
+    from beside the log. 0: the log alone."""
     lr: Annotated[float, Field(gt=0)] | None = None
     """None: the method's own default."""
     epochs: Annotated[int, Field(ge=1)] | None = None
@@ -86,6 +92,14 @@ class MethodConfig(_Section):
     save_steps: Annotated[int, Field(ge=0)] = 50
     report_to: str = "none"
     """none, trackio, wandb, tensorboard, …: passed through to transformers."""
+
+    @model_validator(mode="after")
+    def _sensible(self) -> MethodConfig:
+        if self.alternatives == 1:
+            raise ValueError("one decision has nothing to be compared with: 0, or 2 and more")
+        if self.name == "ladder" and self.lr is not None:
+            raise ValueError("the rungs of a ladder learn at rates of their own: leave `lr` out")
+        return self
 
     def options(self) -> dict[str, Any]:
         """What was set, for the method's own configuration."""
@@ -129,6 +143,10 @@ class TrainConfig(_Section):
 
     def resolved(self) -> JSON:
         return self.model_dump(mode="json")
+
+    def rung(self, name: str) -> TrainConfig:
+        """The same run with one method."""
+        return self.model_copy(update={"method": self.method.model_copy(update={"name": name})})
 
 
 def load(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig:

@@ -92,6 +92,7 @@ class LabelledRow:
     label: bool
     weight: float = 1.0
     role: str = "manager"
+    vocabulary: str = ""
     user: str = ""
     ref: str = ""
 
@@ -111,6 +112,7 @@ class PreferencePair:
     role: str = "manager"
     margin: float = 0.0
     """By how much the chosen one scored better; 0 where only the order is known."""
+    vocabulary: str = ""
     user: str = ""
     ref: str = ""
 

@@ -20,7 +20,7 @@ from trl import DPOTrainer
 
 from memkit_train.errors import NoRows
 from memkit_train.methods.exact_ids import asked, id_tokenizer, replied
-from memkit_train.methods.run import AdapterResult, RunConfig, fit, in_order, setup, stock_arguments
+from memkit_train.methods.run import AdapterResult, RunConfig, fit, fitting, in_order, setup, stock_arguments
 from memkit_train.rows import PreferencePair
 
 
@@ -44,7 +44,7 @@ def train(
     with setup(base, parent, config) as made:
         given = list(dataset)
         pairs = [
-            pair for pair in given
+            pair for pair in fitting(given, made, "dpo")
             if len(pair.prompt_ids) + max(len(pair.chosen_ids), len(pair.rejected_ids)) <= made.max_tokens
         ]  # fmt: skip
         if not pairs:

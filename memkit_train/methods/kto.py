@@ -20,7 +20,7 @@ from trl import KTOTrainer
 
 from memkit_train.errors import NoRows, NoSignal
 from memkit_train.methods.exact_ids import asked, id_tokenizer, replied
-from memkit_train.methods.run import AdapterResult, RunConfig, fit, in_order, setup, stock_arguments
+from memkit_train.methods.run import AdapterResult, RunConfig, fit, fitting, in_order, setup, stock_arguments
 from memkit_train.rows import LabelledRow
 
 
@@ -42,7 +42,11 @@ def train(
 ) -> AdapterResult:
     with setup(base, parent, config) as made:
         given = list(dataset)
-        rows = [row for row in given if len(row.prompt_ids) + len(row.completion_ids) <= made.max_tokens]
+        rows = [
+            row
+            for row in fitting(given, made, "kto")
+            if len(row.prompt_ids) + len(row.completion_ids) <= made.max_tokens
+        ]
         good = sum(row.label for row in rows)
         bad = len(rows) - good
         if not rows:

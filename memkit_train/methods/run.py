@@ -18,11 +18,12 @@ from transformers.trainer_utils import get_last_checkpoint
 from memkit.backbones.hf import checkpoint
 from memkit.backbones.hf.prompting import Prompter
 from memkit_train import lora
-from memkit_train.errors import NoRows, OtherData
-from memkit_train.rows import fingerprint
+from memkit_train.errors import NoRows, OtherData, WrongVocabulary, resources
+from memkit_train.rows import LabelledRow, PreferencePair, TokenRow, fingerprint
 from memkit_train.seeding import reproducible
 
 T = TypeVar("T")
+V = TypeVar("V", TokenRow, LabelledRow, PreferencePair)
 _PLACE = frozenset({"output", "resume", "report_to", "save_steps", "log_steps"})
 """Settings that do not change what is learned."""
 
@@ -98,6 +99,20 @@ def setup(base: Path | str, parent: Path | str | None, config: RunConfig) -> Gen
         )
 
 
+def fitting(rows: Sequence[V], made: Setup, method: str) -> list[V]:
+    """Rows in the vocabulary of this model. Others are left out, and refused by name where they are most."""
+    own = [row for row in rows if row.vocabulary in ("", made.vocabulary)]
+    if rows and len(own) * 2 <= len(rows):
+        other = next(row for row in rows if row.vocabulary not in ("", made.vocabulary))
+        raise WrongVocabulary(
+            f"{method} cannot use this log: {len(rows) - len(own)} of {len(rows)} rows are in another vocabulary",
+            why=f"row {other.ref} has the tokenizer {other.vocabulary[:12]}, this model has {made.vocabulary[:12]}",
+            fix="set model.base to the model that served, or use `memkit-train sft` on logs without token ids",
+            method=method,
+        )  # fmt: skip
+    return own
+
+
 def in_order(rows: Sequence[T], weights: Sequence[float], *, epochs: int, seed: int) -> list[T]:
     """All epochs in a row, each shuffled anew. Stock trainers know no weights, so a row comes as often as it weighs
     beside the heaviest one: once if equal, else in that share of the epochs (systematic resampling, no extra noise)."""
@@ -168,9 +183,10 @@ def fit(
     folder = checkpoints(config)
     last = get_last_checkpoint(str(folder)) if config.resume and folder.is_dir() else None
     _mark(folder, config, rows, resuming=last is not None)
-    trainer.train(resume_from_checkpoint=last)
     adapter = Path(config.output) / "adapter"
-    digest = lora.save(made.model, adapter)
+    with resources(f"method.micro_batch={config.micro_batch}"):
+        trainer.train(resume_from_checkpoint=last)
+        digest = lora.save(made.model, adapter)
     metrics: dict[str, float] = {}
     for logged in trainer.state.log_history:
         metrics.update({name: float(value) for name, value in logged.items() if isinstance(value, int | float)})

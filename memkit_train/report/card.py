@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from memkit.models import JSON
 
 
@@ -16,6 +18,7 @@ def model_card(record: JSON) -> str:
         f"# memkit adapter for {roles}", "",
         f"Trained with `{method.get('name', '')}` (seed {method.get('seed', 0)}) on decisions that a memkit store "
         "logged, credited from what users said about answers.", "",
+        *_ladder(stages.get("train", {}).get("rungs", ())),
         "## Data", "", *(f"- {name}: {value}" for name, value in counts.items()), "",
         "## Gate", "", f"Outcome: **{judged.get('verdict', {}).get('outcome', 'not run')}**", "",
         "| check | passed | bar | measured |", "|---|---|---|---|",
@@ -29,3 +32,10 @@ def model_card(record: JSON) -> str:
         "and the runtime refuses it elsewhere. It was judged on users of this store alone.", "",
     ]  # fmt: skip
     return "\n".join(lines)
+
+
+def _ladder(rungs: Sequence[JSON]) -> list[str]:
+    if not rungs:
+        return []
+    lines = [f"- {one['name']}: {'kept' if one['kept'] else 'not kept'}; {one['why']}" for one in rungs]
+    return ["## Ladder", "", *lines, ""]

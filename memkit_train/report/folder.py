@@ -58,6 +58,12 @@ class RunFolder:
         self.write()
         return facts
 
+    def forget(self, *stages: str) -> None:
+        """They have to be done again."""
+        for stage in stages:
+            self.record.get("stages", {}).pop(stage, None)
+        self.write()
+
     def finish(self, outcome: str, **facts: Any) -> None:
         self.record |= {"outcome": outcome, **facts}
         self.write()

@@ -25,6 +25,7 @@ def page(run: RunFolder) -> str:
         f"<h1>{_e(title)}</h1>{_intro(record)}",
         _section("Gate", _gate(judged.get("verdict"))),
         _section("Held-out users, beside the parent", _scores(judged.get("scores", {}))),
+        _section("Ladder", _ladder(record.get("stages", {}).get("train", {}).get("rungs", ()))),
         _section("Training", _curves(run)),
         _section("Operations", _mix(judged.get("actions", {}), run.metrics())),
         _section("Questions that got better", _cases(judged.get("best", ()))),
@@ -81,8 +82,32 @@ def _scores(scores: Mapping[str, Mapping[str, float]]) -> str:
     return f"<div class='scroll'><table><tr><th></th>{head}</tr>{rows}</table></div>"
 
 
+def _ladder(rungs: Sequence[Mapping[str, Any]]) -> str:
+    if not rungs:
+        return ""
+    rows = ""
+    for one in rungs:
+        word, kind = ("kept", "good") if one["kept"] else ("not kept", "bad")
+        rows += (
+            f"<tr><td>{_e(one['name'])}</td><td>{_e(one['below'])}</td><td class='{kind}'>{word}</td>"
+            f"<td>{one.get('steps', 0)}</td>{_number(one.get('gain'))}{_number(one.get('low'))}"
+            f"{_number(one.get('high'))}<td style='text-align:left'>{_e(one['why'])}</td></tr>"
+        )
+    head = (
+        "<tr><th>rung</th><th>against</th><th></th><th>steps</th><th>gain</th><th>low</th><th>high</th>"
+        "<th style='text-align:left'>why</th></tr>"
+    )
+    return (
+        "<p>Each rung starts from the best so far and is kept where it beats it on validation users, who are neither "
+        f"learned from nor held out for the gate.</p><div class='scroll'><table>{head}{rows}</table></div>"
+    )
+
+
 def _curves(run: RunFolder) -> str:
     """Each against its own largest value: the chart's scale is 0 to 1."""
+    rungs = sorted((run.path / "ladder").glob("*/metrics.jsonl"), key=lambda one: one.stat().st_mtime)
+    if rungs:
+        return "".join(f"<h3>{_e(one.parent.name)}</h3>{_curves(RunFolder(one.parent))}" for one in rungs)
     out, rows = "", run.metrics()
     for name in _CURVES:
         points = series(rows, name)
