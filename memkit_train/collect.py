@@ -11,29 +11,31 @@ from datetime import datetime
 from memkit.embedders.base import Embedder
 from memkit.models import JSON
 from memkit_train.config import TrainConfig
-from memkit_train.errors import NoRows
-from memkit_train.rowfile import AnyRow
+from memkit_train.errors import NoRows, WrongTemplate
 from memkit_train.rows import TextRow, TokenRow
+from memkit_train.shapes import RUNGS, shaped
 from memkit_train.trajectories.bundle import MANIFEST, BundleSource
 from memkit_train.trajectories.credit import credit, learn_topics
 from memkit_train.trajectories.inspect import need_credits, need_labels
 from memkit_train.trajectories.labels import labels
 from memkit_train.trajectories.probes import episode_probes
-from memkit_train.trajectories.rows import labelled, pairs, rows, scores, token_rows, with_logprobs
+from memkit_train.trajectories.rows import rows, scores
 from memkit_train.trajectories.source import StoreSource, Watermark, need_users
 from memkit_train.trajectories.splits import Split, check_leaks
 from memkit_train.trajectories.topics import Topics
-from memkit_train.trajectories.values import Credit, Label
+from memkit_train.trajectories.values import Credit, Decision, Label
 from memkit_train.trial import HeldOut, held_out
 
-GOOD = 0.5
+_VALIDATION = 0x5EED
+_SAMPLED = 32
 _GUARD = frozenset({"duplicate", "chitchat"})
 
 
 @dataclass(slots=True)
 class Collected:
-    rows: list[AnyRow] = field(default_factory=list[AnyRow])
-    replay: list[AnyRow] = field(default_factory=list[AnyRow])
+    rows: list[TokenRow | TextRow] = field(default_factory=list[TokenRow | TextRow])
+    """Every decision that a label reached, with its reward; each method takes of it what it can use (`shaped`)."""
+    replay: list[TokenRow | TextRow] = field(default_factory=list[TokenRow | TextRow])
     """NOOPs on duplicates and chit-chat: the bias guard, mixed in at a fixed share."""
     subjects: list[str] = field(default_factory=list[str])
     """Everybody whose rows are here."""
@@ -51,11 +53,27 @@ def open_source(config: TrainConfig) -> StoreSource:
 
 
 def sides(source: StoreSource, config: TrainConfig) -> tuple[list[str], list[str]]:
-    """User ids to learn from, and held out."""
+    """User ids to learn from, and held out for the gate."""
     by_subject = {source.subject(user): user for user in need_users(source)}
-    split = Split(config.data.split_seed, config.data.heldout_share)
-    train, held = split.divide(by_subject)
+    train, held = Split(config.data.split_seed, config.data.heldout_share).divide(by_subject)
+    aside = _aside(config)
+    if aside is not None:
+        train, _ = aside.divide(train)
     return [by_subject[one] for one in train], [by_subject[one] for one in held]
+
+
+def validation(source: StoreSource, config: TrainConfig) -> list[str]:
+    """Users on whom a ladder decides: neither learned from nor held out for the gate."""
+    by_subject = {source.subject(user): user for user in need_users(source)}
+    train, _ = Split(config.data.split_seed, config.data.heldout_share).divide(by_subject)
+    aside = _aside(config)
+    return [] if aside is None else [by_subject[one] for one in aside.divide(train)[1]]
+
+
+def _aside(config: TrainConfig) -> Split | None:
+    if config.method.name != "ladder":
+        return None
+    return Split(config.data.split_seed + _VALIDATION, config.data.validation_share)
 
 
 def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now: datetime) -> Collected:
@@ -66,6 +84,7 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
     dropped: Counter[str] = Counter()
     answers = 0
     found: list[TokenRow | TextRow] = []
+    sampled: list[Decision] = []
     for episode in source.episodes(train):
         credited = credit(episode, topics, embedder)
         said += labels(episode)
@@ -73,7 +92,8 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
         credits += credited.credits
         dropped += credited.dropped
         scored = scores(one for one in credited.credits if one.role in config.data.roles)
-        keys = config.method.name in ("offline", "dpo")
+        keys = config.method.name in ("offline", "dpo", "ladder")
+        sampled += [one for one in episode.decisions if one.prompt_ids and one.decision_id in scored][:1]
         mine = list(rows(episode.decisions, source.subject, scored, now=now, state_keys=keys))
         guards = {ref for ref, one in scored.items() if set(one.whys) <= _GUARD}
         out.replay += [row for row in mine if row.ref in guards]
@@ -83,13 +103,16 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
     need_labels(said, answers=answers)
     need_credits(credits, dropped)
     split = Split(config.data.split_seed, config.data.heldout_share)
-    check_leaks((*found, *(row for row in out.replay if isinstance(row, TokenRow | TextRow))), (), split)
-    out.rows = shaped(found, config.method.name)
-    if not out.rows:
+    for one in filter(None, (split, _aside(config))):
+        check_leaks((*found, *out.replay), (), one)
+    out.rows = found
+    names = RUNGS if config.method.name == "ladder" else (config.method.name,)
+    _same_prompts(config, sampled)
+    if not config.method.alternatives and not any(shaped(found, name) for name in names):
         raise NoRows(
             f"{config.method.name} has no rows to learn from",
             why=f"{len(found)} credited decisions, none of them fits",
-            fix="look at the credits with `memkit-train inspect`, or use another method",
+            fix="look at the credits with `memkit-train inspect`, use another method, or set method.alternatives",
         )  # fmt: skip
     out.counts = {
         "users": len(train), "answers": answers, "labels": len(said), "credits": len(credits), "rows": len(out.rows),
@@ -98,28 +121,37 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
     return out
 
 
+def _same_prompts(config: TrainConfig, sampled: Sequence[Decision]) -> None:
+    """One logged prompt per user, rendered and tokenised again as this model would: another template would train it
+    on what it never reads."""
+    if not sampled:
+        return
+    from memkit.backbones.hf.prompting import Prompter
+    from memkit_train.tokenizing import tokenizer_of
+
+    prompter = Prompter(tokenizer_of(config.model.base))
+    known = [one for one in sampled[:_SAMPLED] if one.messages]
+    other = [one for one in known if prompter.ids(one.messages) != one.prompt_ids]
+    if len(other) * 2 > len(known):
+        raise WrongTemplate(
+            f"{len(other)} of {len(known)} logged prompts are not what {config.model.base} makes of the same messages",
+            why="its chat template or its tokenizer is another one than that of the model that served",
+            fix="set model.base to the model that served; `memkit-train plan` checks it without training",
+        )  # fmt: skip
+
+
 def count_labels(source: StoreSource, config: TrainConfig) -> int:
     """Labels of the users to learn from: what a minimum of new ones is counted in."""
     train, _ = sides(source, config)
     return sum(len(labels(episode)) for episode in source.episodes(train))
 
 
-def shaped(found: Sequence[TokenRow | TextRow], method: str) -> list[AnyRow]:
-    """What each method takes."""
-    match method:
-        case "kto":
-            return list(labelled(token_rows(found, method)))
-        case "dpo":
-            return list(pairs(token_rows(found, method)))
-        case "offline":
-            return list(with_logprobs(found, method))
-        case _:
-            return [row for row in found if row.reward is not None and row.reward >= GOOD]
-
-
-def judged(source: StoreSource, config: TrainConfig, embedder: Embedder) -> Iterator[HeldOut]:
-    """The held-out users with their talk and what can be asked of it. Topics come from the others."""
+def judged(
+    source: StoreSource, config: TrainConfig, embedder: Embedder, users: Sequence[str] | None = None
+) -> Iterator[HeldOut]:
+    """The held-out users (or others) with their talk and what can be asked of it. Topics come from those to learn
+    from."""
     train, held = sides(source, config)
     topics: Topics = learn_topics(source, train)
-    for episode in source.episodes(held):
+    for episode in source.episodes(held if users is None else users):
         yield from held_out(episode, list(episode_probes(episode, topics, embedder)))

@@ -19,6 +19,7 @@ from memkit_train.config import TrainConfig
 from memkit_train.errors import DataError
 from memkit_train.rowfile import AnyRow
 from memkit_train.rows import PreferencePair, TextRow, TokenRow
+from memkit_train.shapes import shaped
 from memkit_train.trajectories.probes import ENOUGH, ENOUGH_USERS
 
 FLOPS = {"cuda": 1.5e14, "cpu": 2e10}
@@ -62,7 +63,7 @@ class Plan:
 
 
 def plan(config: TrainConfig) -> Plan:
-    from memkit_train.rung import tokenizer_of
+    from memkit_train.tokenizing import tokenizer_of
 
     device = _device(config)
     folder, model, findings = _model(config)
@@ -78,7 +79,8 @@ def plan(config: TrainConfig) -> Plan:
         data: JSON = {}
         try:
             found = collect(source, config, embedder, now=datetime.now(UTC))
-            rows, data = [*found.rows, *found.replay], dict(found.counts)
+            first = "sft" if config.method.name == "ladder" else config.method.name
+            rows, data = [*shaped(found.rows, first), *found.replay], dict(found.counts)
             _, held = sides(source, config)
             answers = sum(1 for user in held for _ in source.answers(user_id=user))
             data |= {"heldout_users": len(held), "heldout_answers": answers}

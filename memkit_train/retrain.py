@@ -1,7 +1,7 @@
 """Retraining as a habit: one command that can run every night, and does nothing, or the next right thing.
 
     collect    rows of the users to learn from, frozen in the run's folder; refuses where there is too little
-    train      one rung of the ladder, from the parent; goes on from its last checkpoint
+    train      one rung of the ladder, or all of them (ladder.py), from the parent; goes on from its last checkpoint
     evaluate   candidate and parent on held-out users, in step; planted secrets; the gate
     publish    into the registry, with everything a promotion needs to know. It never promotes.
 
@@ -15,10 +15,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Generator, Sequence
-from dataclasses import asdict, dataclass
+import shutil
+from collections.abc import Generator
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,22 +26,30 @@ from memkit.adapters import Registry
 from memkit.embedders import make_embedder
 from memkit.journal import oslock
 from memkit.models import JSON, digest
-from memkit.pipeline.decide import Settings
 from memkit_train import canaries, rowfile
-from memkit_train.collect import collect, count_labels, judged, open_source
+from memkit_train.collect import collect, count_labels, open_source
 from memkit_train.config import TrainConfig
 from memkit_train.errors import Busy, NothingNew
-from memkit_train.gate import Check, Exposure, Verdict, gate
+from memkit_train.gate import Check, Verdict, gate
+from memkit_train.ladder import FOLDER, climb
 from memkit_train.publish import Lineage, publish
-from memkit_train.replay.env import Env, Policy
 from memkit_train.report import RunFolder, model_card, page
 from memkit_train.report.folder import Tick, next_run, runs, write_json
-from memkit_train.rewards import Answers, CachedBackbone
-from memkit_train.rung import parent_of, probe_pairs, registry_path, train, trained
-from memkit_train.trial import Trial, trials
+from memkit_train.rung import (
+    ALTERNATIVES,
+    REPLAY,
+    ROWS,
+    material,
+    parent_of,
+    probe_pairs,
+    registry_path,
+    replay_alternatives,
+    train,
+    trained,
+)
+from memkit_train.tryout import evaluation, tried
 
 WATERMARK = "watermark.json"
-CASES = 20
 SMOKE_ROWS, SMOKE_USERS = 16, 2
 Status = Literal["published", "refused", "nothing", "smoke"]
 """smoke: everything ran, on next to nothing, and nothing was published."""
@@ -93,14 +101,54 @@ class _Retraining:
         try:
             parent, parent_path = self._parent()
             self._stage("collect", self._collect)
-            trained = self._stage("train", lambda: self._train(parent_path))
-            adapter = self.run.path / trained["adapter"]
+            self._let_go()
+            replay_alternatives(self.config, self.run, parent_path, most=self._most(SMOKE_ROWS), tick=self.tick)
+            made = self._stage("train", lambda: self._train(parent_path))
+            if made["adapter"] is None:
+                return self._nothing_better(made["rungs"])
+            adapter = self.run.path / made["adapter"]
             found = self._stage("evaluate", lambda: self._evaluate(adapter, parent_path))
             verdict = _verdict(found["verdict"])
             (self.run.path / "README.md").write_text(model_card(self.run.record), encoding="utf-8")
             return self._close(adapter, parent, verdict)
         finally:
             self.registry.close()
+
+    def _let_go(self) -> None:
+        """Who was erased or opted out since the rows were frozen is learned from no more: their rows go, and so does
+        everything that was made from them."""
+        read = self.run.done("collect") or {}
+        with open_source(self.config) as source:
+            allowed = {source.subject(user) for user in source.users()}
+        gone = set(read["subjects"]) - allowed
+        if not gone:
+            return
+        for name in (ROWS, REPLAY, ALTERNATIVES):
+            file = self.run.path / name
+            if file.is_file():
+                rowfile.save(file, [row for row in rowfile.load(file) if row.user not in gone])
+        for folder in ("train", FOLDER):
+            shutil.rmtree(self.run.path / folder, ignore_errors=True)
+        self.run.forget("train", "evaluate", *(name for name in self.run.record["stages"] if name.startswith("rung/")))
+        self.run.mark("collect", read | {"subjects": sorted(set(read["subjects"]) - gone), "let_go": len(gone)})
+
+    def _nothing_better(self, rungs: list[JSON]) -> Outcome:
+        why = "no rung was better than the parent: " + "; ".join(f"{one['name']}: {one['why']}" for one in rungs)
+        self.run.finish("smoke" if self.smoke else "refused")
+        (self.run.path / "report.html").write_text(page(self.run), encoding="utf-8")
+        if not self.smoke:
+            self._remember()
+        return Outcome("smoke" if self.smoke else "refused", why, self.run.path)
+
+    def _remember(self) -> None:
+        read = self.run.done("collect") or {}
+        write_json(self.config.output / WATERMARK, {
+            "decision": read["decision"], "seq": read["seq"], "labels": read["counts"]["labels"],
+            "run": self.run.path.name, "outcome": self.run.record["outcome"], "at": self.now.isoformat(),
+        })  # fmt: skip
+
+    def _most(self, number: int) -> int | None:
+        return number if self.smoke else None
 
     def _close(self, adapter: Path, parent: str | None, verdict: Verdict) -> Outcome:
         named = None
@@ -113,11 +161,7 @@ class _Retraining:
         status: Status = "published" if named else "refused"
         self.run.finish(status if named else verdict.outcome, digest=named)
         (self.run.path / "report.html").write_text(page(self.run), encoding="utf-8")
-        read = self.run.done("collect") or {}
-        write_json(self.config.output / WATERMARK, {
-            "decision": read["decision"], "seq": read["seq"], "labels": read["counts"]["labels"],
-            "run": self.run.path.name, "outcome": self.run.record["outcome"], "at": self.now.isoformat(),
-        })  # fmt: skip
+        self._remember()
         why = "passed every gate" if named else "; ".join(f"{one.name}: {one.why}" for one in verdict.failed)
         return Outcome(status, why, self.run.path, named, verdict)
 
@@ -130,20 +174,21 @@ class _Retraining:
         with open_source(self.config) as source:
             found = collect(source, self.config, self.embedder, now=self.now)
             store_id = source.journal.store_id
-        most = SMOKE_ROWS if self.smoke else None
-        rowfile.save(self.run.path / "rows.jsonl", found.rows[:most])
-        rowfile.save(self.run.path / "replay.jsonl", found.replay[:most])
+        rowfile.save(self.run.path / ROWS, found.rows[: self._most(SMOKE_ROWS)])
+        rowfile.save(self.run.path / REPLAY, found.replay[: self._most(SMOKE_ROWS)])
         return found.to_json() | {"store_id": store_id}
 
     def _train(self, parent: Path | None) -> JSON:
-        rows = rowfile.load(self.run.path / "rows.jsonl")
-        replay = rowfile.load(self.run.path / "replay.jsonl")
-        result = train(self.config, self.run.path / "train", rows, replay, parent, run=self.run, tick=self.tick)
-        return trained(self.run, result)
+        if self.config.method.name == "ladder":
+            return climb(self.config, self.run, parent, most=self._most(SMOKE_USERS), tick=self.tick)
+        made = train(
+            self.config, self.run.path / "train", parent=parent, run=self.run, tick=self.tick, **material(self.run)
+        )
+        return trained(self.run, made)
 
     def _evaluate(self, adapter: Path, parent: Path | None) -> JSON:
-        most = SMOKE_USERS if self.smoke else None
-        ours, theirs = tried(self.config, adapter, parent, self.run.path / "answers.jsonl", self.tick, most)
+        cache = self.run.path / "answers.jsonl"
+        ours, theirs = tried(self.config, adapter, parent, cache, self.tick, self._most(SMOKE_USERS))
         exposures = None
         if self.config.gate.canaries:
             exposures = canaries.exposures(
@@ -155,14 +200,15 @@ class _Retraining:
 
     def _publish(self, adapter: Path, parent: str | None, verdict: Verdict) -> JSON:
         read = self.run.done("collect") or {}
-        rows = rowfile.load(self.run.path / "rows.jsonl")
+        rows = rowfile.load(self.run.path / ROWS)
+        learned_by = (self.run.done("train") or {}).get("algorithm") or self.config.method.name
         made = publish(
             self.registry, adapter, base=self.config.model.base, roles=self.config.data.roles,
             embedder=self.embedder.identity, verdict=verdict, report=_shareable(self.run.done("evaluate") or {}),
             probe_pairs=probe_pairs(rows, self.config.model.base), now=self.now,
             instructions=self.config.data.instructions, device=self.config.model.device,
             lineage=Lineage(
-                self.config.method.name, read["store_id"], 0, read["seq"], read["counts"], read["subjects"], parent,
+                learned_by, read["store_id"], 0, read["seq"], read["counts"], read["subjects"], parent,
                 self.config.method.seed, _portable(self.config.resolved()),
             ),
         )  # fmt: skip
@@ -189,55 +235,6 @@ def begun(config: TrainConfig, kind: str, *, resume: bool, now: datetime) -> Run
         run.record["kind"] = kind
         run.write()
     return run
-
-
-def tried(
-    config: TrainConfig, adapter: Path | None, parent: Path | None, cache: Path | None = None, tick: Tick | None = None,
-    most: int | None = None,
-) -> tuple[Trial, Trial]:  # fmt: skip
-    """Candidate and parent on the held-out users, by one backbone that counts what it would have written unmasked."""
-    from memkit.backbones import make_backbone
-    from memkit.backbones.hf import HFBackbone
-
-    embedder = make_embedder(config.data.embedder)
-    with open_source(config) as source:
-        users = list(islice(judged(source, config, embedder), most))
-    with HFBackbone(
-        config.model.base, threads=1, dtype=config.model.dtype, device=config.model.device, validity_sample=1.0
-    ) as backbone:
-        for name, folder in (("candidate", adapter), ("parent", parent)):
-            if folder is not None:
-                backbone.load_adapter(name, folder)
-        policies = [
-            Policy(backbone, name if folder is not None else None, roles=config.data.roles, name=name)
-            for name, folder in (("candidate", adapter), ("parent", parent))
-        ]
-        frozen = backbone if config.model.answerer is None else make_backbone(config.model.answerer)
-        settings = Settings(mode=config.data.mode, instructions=config.data.instructions)
-        answers = Answers(CachedBackbone(frozen, cache), embedder)
-        ours, theirs = trials(
-            Env(embedder, settings), policies, users, answers, metric=config.gate.target,
-            progress=None if tick is None else lambda done, total: tick("evaluate", done, total, {}),
-        )  # fmt: skip
-        if frozen is not backbone:
-            frozen.close()
-    return ours, theirs
-
-
-def evaluation(ours: Trial, theirs: Trial, verdict: Verdict, exposures: Sequence[Exposure] | None = None) -> JSON:
-    """What the report shows: verdict, means, op mix, and the questions that moved most."""
-    moved = sorted(
-        ({"question": a.question, "expected": a.expected, "user": a.user, "gain": a.score - b.score,
-          "candidate": asdict(a), "parent": asdict(b)} for a, b in zip(ours.cases, theirs.cases, strict=True)),
-        key=lambda one: -one["gain"],
-    )  # fmt: skip
-    return {
-        "verdict": verdict.to_json(), "scores": {"candidate": ours.means(), "parent": theirs.means()},
-        "actions": {"candidate": dict(ours.actions), "parent": dict(theirs.actions)},
-        "exposures": [asdict(one) for one in exposures or ()],
-        "best": [one for one in moved[:CASES] if one["gain"] > 0],
-        "worst": [one for one in moved[::-1][:CASES] if one["gain"] < 0],
-    }  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -298,4 +295,3 @@ def _portable(config: JSON) -> JSON:
     base = Path(config["model"]["base"])
     model = {**config["model"], "base": base.name if base.is_dir() else config["model"]["base"]}
     return {**config, "data": data, "model": model, "output": ""}
-

@@ -13,17 +13,23 @@ from memkit_train import canaries, rowfile
 from memkit_train.config import TrainConfig
 from memkit_train.lora import LoraSpec
 from memkit_train.report.folder import RunFolder, Tick
-from memkit_train.rows import LabelledRow, PreferencePair, TextRow
+from memkit_train.rows import LabelledRow, PreferencePair, TextRow, TokenRow
+from memkit_train.shapes import shaped
+from memkit_train.tokenizing import tokenizer_of
 
 if TYPE_CHECKING:
     from memkit_train.methods.run import AdapterResult
 
+ROWS, REPLAY, ALTERNATIVES = "rows.jsonl", "replay.jsonl", "alternatives.jsonl"
+
 
 def train(
-    config: TrainConfig, output: Path, rows: Sequence[Any], replay: Sequence[Any], parent: Path | None, *,
-    run: RunFolder | None = None, tick: Tick | None = None, resume: bool = True, **more: Any,
+    config: TrainConfig, output: Path, rows: Sequence[TokenRow | TextRow], replay: Sequence[TokenRow | TextRow],
+    parent: Path | None, *, replayed: Sequence[TokenRow] = (), run: RunFolder | None = None, tick: Tick | None = None,
+    resume: bool = True, **more: Any,
 ) -> AdapterResult:  # fmt: skip
-    """One rung. `more` goes to the method's own configuration."""
+    """One rung from credited decisions, and from replayed alternatives to them. `more` goes to the method's own
+    configuration."""
     from memkit_train.methods import dpo, kto, offline, sft
     from memkit_train.report.progress import MetricsWriter
 
@@ -37,20 +43,39 @@ def train(
         lora=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), dtype=config.model.dtype, device=config.model.device,
         gradient_checkpointing=method.gradient_checkpointing, **{**method.options(), **more},
     )  # fmt: skip
-    rows, replay = with_canaries(config, rows, replay)
+    taken, mixed_in = with_canaries(config, shaped(rows, name, replayed), replay)
     callbacks = [MetricsWriter(run, tick)] if run is not None else []
-    extra = {"replay": replay} if name in ("sft", "offline") else {}
-    return module.train(rows, config.model.base, parent, settings, callbacks=callbacks, **extra)
+    extra = {"replay": mixed_in} if name in ("sft", "offline") else {}
+    return module.train(taken, config.model.base, parent, settings, callbacks=callbacks, **extra)
 
 
-def train_only(config: TrainConfig, run: RunFolder, tick: Tick | None = None) -> JSON:
+def replay_alternatives(
+    config: TrainConfig, run: RunFolder, parent: Path | None, *, most: int | None = None, tick: Tick | None = None
+) -> None:
+    """Other decisions at the states that decided the probes, into the run's folder, where the configuration asks for
+    them."""
+    if config.method.alternatives and run.done("alternatives") is None:
+        from memkit_train.counterfactuals import replayed
+
+        rows, found = replayed(config, parent, most=most, tick=tick)
+        rowfile.save(run.path / ALTERNATIVES, rows)
+        run.mark("alternatives", found)
+
+
+def material(run: RunFolder) -> dict[str, list[Any]]:
+    """What a run trains on, as it was frozen in its folder: the arguments of `train`."""
+    names = {"rows": ROWS, "replay": REPLAY, "replayed": ALTERNATIVES}
+    return {key: rowfile.load(run.path / name) if (run.path / name).is_file() else [] for key, name in names.items()}
+
+
+def train_only(config: TrainConfig, run: RunFolder, tick: Tick | None = None, most: int | None = None) -> JSON:
     """One rung from the rows in the run's folder, without a verdict."""
     registry = Registry(registry_path(config))
     try:
         named = parent_of(registry, config)
         parent = None if named is None else registry.path(named)
-        rows, replay = (rowfile.load(run.path / name) for name in ("rows.jsonl", "replay.jsonl"))
-        result = train(config, run.path / "train", rows, replay, parent, run=run, tick=tick)
+        replay_alternatives(config, run, parent, most=most, tick=tick)
+        result = train(config, run.path / "train", parent=parent, run=run, tick=tick, **material(run))
     finally:
         registry.close()
     return run.mark("train", trained(run, result))
@@ -85,9 +110,7 @@ def parent_of(registry: Registry, config: TrainConfig) -> str | None:
             return registry.find(named)
 
 
-def with_canaries(
-    config: TrainConfig, rows: Sequence[Any], replay: Sequence[Any]
-) -> tuple[list[Any], list[Any]]:
+def with_canaries(config: TrainConfig, rows: Sequence[Any], replay: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Planted once each, in the shape that the method takes."""
     if not config.gate.canaries:
         return list(rows), list(replay)
@@ -109,27 +132,16 @@ def with_canaries(
             return [*rows, *planted], list(replay)
 
 
-def probe_pairs(rows: Sequence[Any], base: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+def probe_pairs(rows: Sequence[TokenRow | TextRow], base: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """(prompt ids, completion ids) of the first rows: what a probe is chosen from."""
     from memkit.backbones.hf.prompting import Prompter
 
     tokenizer = tokenizer_of(base)
     prompter, out = Prompter(tokenizer), list[tuple[tuple[int, ...], tuple[int, ...]]]()
     for row in rows[:128]:
-        match row:
-            case TextRow():
-                reply = tokenizer(row.completion, add_special_tokens=False, split_special_tokens=True)["input_ids"]
-                out.append((prompter.ids(row.messages), (*reply, tokenizer.eos_token_id)))
-            case PreferencePair():
-                out.append((row.prompt_ids, row.chosen_ids))
-            case _:
-                out.append((row.prompt_ids, row.completion_ids))
+        if isinstance(row, TokenRow):
+            out.append((row.prompt_ids, row.completion_ids))
+        else:
+            reply = tokenizer(row.completion, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+            out.append((prompter.ids(row.messages), (*reply, tokenizer.eos_token_id)))
     return out
-
-
-def tokenizer_of(base: str) -> Any:
-    from transformers import AutoTokenizer
-
-    from memkit.backbones.hf import checkpoint
-
-    return AutoTokenizer.from_pretrained(checkpoint.find(base), local_files_only=True)

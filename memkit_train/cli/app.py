@@ -129,21 +129,20 @@ def _rung(name: str, config: Path | None, sets: list[str] | None, resume: bool, 
     from memkit_train.collect import collect, open_source
     from memkit_train.report import RunFolder, model_card, page
     from memkit_train.retrain import SMOKE_ROWS, begun, locked
-    from memkit_train.rung import train_only
+    from memkit_train.rung import REPLAY, ROWS, train_only
 
     chosen = _config(config, [*(sets or ()), f"method.name={name}"])
     chosen.output.mkdir(parents=True, exist_ok=True)
-    now = datetime.now(UTC)
+    now, most = datetime.now(UTC), SMOKE_ROWS if smoke else None
     with locked(chosen.output), progress(json) as tick:
         run: RunFolder = begun(chosen, name, resume=resume and not smoke, now=now)
         if run.done("collect") is None:
             with open_source(chosen) as source:
                 found = collect(source, chosen, make_embedder(chosen.data.embedder), now=now)
-            most = SMOKE_ROWS if smoke else None
-            rowfile.save(run.path / "rows.jsonl", found.rows[:most])
-            rowfile.save(run.path / "replay.jsonl", found.replay[:most])
+            rowfile.save(run.path / ROWS, found.rows[:most])
+            rowfile.save(run.path / REPLAY, found.replay[:most])
             run.mark("collect", found.to_json())
-        result = train_only(chosen, run, tick)
+        result = train_only(chosen, run, tick, most)
         run.finish("smoke" if smoke else "trained")
         (run.path / "README.md").write_text(model_card(run.record), encoding="utf-8")
         (run.path / "report.html").write_text(page(run), encoding="utf-8")
@@ -225,8 +224,8 @@ def gate(
     from memkit.adapters import Registry
     from memkit_train.cli.progress import progress
     from memkit_train.gate import gate as judge
-    from memkit_train.retrain import tried
     from memkit_train.rung import parent_of, registry_path
+    from memkit_train.tryout import tried
 
     chosen = _config(config, sets)
     registry = Registry(registry_path(chosen))
@@ -279,9 +278,7 @@ def ranker(
 
 
 @app.command()
-def report(
-    run: Annotated[Path, typer.Argument(help="Folder of a run.")], json: Json = False
-) -> None:
+def report(run: Annotated[Path, typer.Argument(help="Folder of a run.")], json: Json = False) -> None:
     """Write a run's report.html and model card again, from its own record."""
     from memkit_train.report import RunFolder, model_card, page
 
@@ -325,7 +322,7 @@ def _config(path: Path | None, sets: list[str] | None) -> Any:
 def _decoder(model: str | None) -> Any:
     if model is None:
         return None
-    from memkit_train.rung import tokenizer_of
+    from memkit_train.tokenizing import tokenizer_of
 
     return tokenizer_of(model).decode
 

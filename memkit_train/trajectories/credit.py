@@ -22,15 +22,18 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import numpy as np
+
 from memkit.embedders import make_embedder
 from memkit.embedders.base import Embedder
 from memkit.models import MemoryRecord, Op
+from memkit.retrieval import BankIndex, Query, embed_text, rank
 from memkit.retrieval.text import terms
 from memkit_train.trajectories.labels import labels
 from memkit_train.trajectories.moments import Moment, MomentIndex, moments
 from memkit_train.trajectories.source import TrajectorySource
 from memkit_train.trajectories.topics import Topics
-from memkit_train.trajectories.values import AnswerEvent, Credit, Decision, Episode, Label, RankerRow
+from memkit_train.trajectories.values import AnswerEvent, Credit, Decision, Episode, Label, RankerRow, Served
 
 CANDIDATES = 30
 """Moments that retrieval may propose per question."""
@@ -88,7 +91,7 @@ def revisions(ops: Iterable[Op]) -> dict[tuple[str, int], MemoryRecord]:
 
 class Crediting:
     def __init__(self, episode: Episode, topics: Topics, embedder: Embedder) -> None:
-        self.episode, self.topics = episode, topics
+        self.episode, self.topics, self.embedder = episode, topics, embedder
         self.texts = revisions(episode.ops)
         self.writers = {(op.after.id, op.after.revision): op for op in episode.ops
                         if op.after is not None and op.after.seq == op.seq and op.cause == "decision"}  # fmt: skip
@@ -199,8 +202,9 @@ class Crediting:
             self._give(last.decision, label, "missed")
         elif holders and not {record.id for record in holders} & {one.memory_id for one in event.served}:
             wanted = tuple(record.id for record in holders)
+            candidates = self._ranked(event, wanted)
             self.out.ranker.append(
-                RankerRow(self.episode.subject, event.served, wanted, label.weight, "not served", event.trace_id)
+                RankerRow(self.episode.subject, candidates, wanted, label.weight, "not served", event.trace_id)
             )
         elif event.decision_id in self.by_id:
             self._answered(event, label, "answered")
@@ -221,6 +225,21 @@ class Crediting:
             elif op.before is not None:
                 live.pop(op.before.id, None)
         return list(live.values())
+
+    def _ranked(self, event: AnswerEvent, wanted: Collection[str]) -> tuple[Served, ...]:
+        """What was served and what should have been, with their signals: the log has those of the former alone, so all
+        are computed again, by the runtime's scorer over the bank as it was."""
+        known = self._known(event)
+        texts = [embed_text(record) for record in known]
+        *vectors, asked = self.embedder.embed([*texts, event.question])
+        index = BankIndex.build(known, np.stack(vectors))
+        among = {one.memory_id for one in event.served} | set(wanted)
+        scored = rank(index, Query(text=event.question, vector=asked, k=len(known), now=event.at))
+        return tuple(
+            Served(one.record.id, one.record.revision, place, one.score, dict(one.signals))
+            for place, one in enumerate(scored, start=1)
+            if one.record.id in among
+        )
 
     # -- relevance ---------------------------------------------------------------------------------------------
 

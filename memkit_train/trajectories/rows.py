@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -124,30 +124,49 @@ def labelled(found: Iterable[TokenRow]) -> Iterator[LabelledRow]:
     for row in found:
         if row.reward is not None:
             yield LabelledRow(
-                row.prompt_ids, row.completion_ids, row.reward >= 0.5, row.weight, row.role, row.user, row.ref
+                row.prompt_ids, row.completion_ids, row.reward >= 0.5, row.weight, row.role, row.vocabulary, row.user,
+                row.ref,
+            )  # fmt: skip
+
+
+def pairs(found: Iterable[TokenRow], *, margin: float = 0.0) -> Iterator[PreferencePair]:
+    """Decisions of one prompt that fared differently: the best against the worst, more than `margin` apart."""
+    for group in _by_state(found):
+        best = max(group, key=_reward)
+        same = [row for row in group if row.prompt_ids == best.prompt_ids]
+        worst = min(same, key=_reward)
+        apart = _reward(best) - _reward(worst)
+        if apart > margin and best.completion_ids != worst.completion_ids:
+            yield PreferencePair(
+                best.prompt_ids, best.completion_ids, worst.completion_ids, min(best.weight, worst.weight), best.role,
+                apart, best.vocabulary, best.user, best.ref,
+            )  # fmt: skip
+
+
+def extremes(found: Iterable[TokenRow], *, margin: float) -> Iterator[TokenRow]:
+    """Of alternatives that are more than `margin` apart, the best as good (reward 1) and the worst as bad (0)."""
+    for group in _by_state(found):
+        low, high = min(map(_reward, group)), max(map(_reward, group))
+        if high - low > margin:
+            yield from (
+                replace(row, reward=float(_reward(row) == high)) for row in group if _reward(row) in (low, high)
             )
 
 
-def pairs(found: Iterable[TokenRow]) -> Iterator[PreferencePair]:
-    """Logged decisions of one prompt that fared differently: the best against the worst."""
+def _by_state(found: Iterable[TokenRow]) -> list[list[TokenRow]]:
     groups: dict[str, list[TokenRow]] = defaultdict(list)
     for row in found:
         if row.state_key and row.reward is not None:
             groups[row.state_key].append(row)
-    for group in groups.values():
-        best = max(group, key=lambda row: row.reward or 0.0)
-        same = [row for row in group if row.prompt_ids == best.prompt_ids]
-        worst = min(same, key=lambda row: row.reward or 0.0)
-        margin = (best.reward or 0.0) - (worst.reward or 0.0)
-        if margin > 0 and best.completion_ids != worst.completion_ids:
-            yield PreferencePair(
-                best.prompt_ids, best.completion_ids, worst.completion_ids, min(best.weight, worst.weight), best.role,
-                margin, best.user, best.ref,
-            )  # fmt: skip
+    return list(groups.values())
+
+
+def _reward(row: TokenRow) -> float:
+    return row.reward or 0.0
 
 
 def ranker_examples(found: Sequence[RankerRow]) -> list[RankExample]:
-    """What `memkit_train.ranker` fits. Candidates that were not served have no logged signals and cannot take part."""
+    """What `memkit_train.ranker` fits. Rows without all signals (an older log's) cannot take part."""
     import numpy as np
 
     from memkit.retrieval import SIGNALS

@@ -99,8 +99,9 @@ def test_what_the_app_did_itself_is_done_again_where_it_still_applies(tmp_path: 
 
 
 def test_alternatives_of_one_state_are_compared_by_the_question_they_decide(env: Env) -> None:
-    from memkit_train.replay.alternatives import alternatives, graded, preferences
+    from memkit_train.replay.alternatives import alternatives, graded
     from memkit_train.rewards import AnswerReward, Answers, Mix, Probed
+    from memkit_train.trajectories.rows import extremes, pairs
     from tests.train.policies import Spelled
 
     (episode,) = EPISODES[:1]
@@ -116,10 +117,13 @@ def test_alternatives_of_one_state_are_compared_by_the_question_they_decide(env:
     assert all(trail.start.live is group.state.live for group in groups for trail in group.trails)
     spread = [group for group in groups if group.spread > 0]
     assert spread, "some decision matters for the question"
-    pairs = preferences(groups)
-    assert len(pairs) <= len(spread)
-    assert {pair.prompt_ids for pair in pairs} <= {row.prompt_ids for row in graded(groups)}
-    assert all(pair.chosen_ids != pair.rejected_ids for pair in pairs)
+    rows = graded(groups)
+    assert all(len({row.reward for row in rows if row.state_key == one.state_key}) > 1 for one in rows)
+    best = list(pairs(rows, margin=0.2))
+    assert 0 < len(best) <= len(spread)
+    assert all(pair.chosen_ids != pair.rejected_ids and pair.margin > 0.2 for pair in best)
+    good = {(row.prompt_ids, row.completion_ids) for row in extremes(rows, margin=0.2) if row.reward == 1.0}
+    assert {(pair.prompt_ids, pair.chosen_ids) for pair in best} <= good
 
 
 def step_state(script, at, live):
