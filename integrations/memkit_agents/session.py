@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +17,8 @@ from agents.run_config import CallModelData, ModelInputData
 
 from memkit import AsyncMemory, Memory
 from memkit.errors import MemkitError, NotFound, UndoConflict
-from memkit.models import Bank, Turn
+from memkit.models import Turn
+from memkit.pipeline.open_bank import OpenBank
 from memkit_plug.talk import Message, Recalled, Talk, plain, text_of
 
 log = logging.getLogger("memkit")
@@ -142,12 +142,11 @@ class MemkitSession:
 
     def _taken_back(self, memory: Memory, intake_id: str) -> bool:
         """What came later and was undone leaves the words of this turn as they were: then they can go as well."""
-        user_id = self._talk.user_id
-        journal = memory._runtime.alive().journal
-        ops = [op for op in journal.ops(user_id=user_id, intake_id=intake_id) if op.before != op.after]
+        user_id, bank = self._talk.user_id, self._bank(memory)
+        ops = [op for op in bank.ops(intake_id=intake_id) if op.before != op.after]
         for op in ops:
-            found = journal.get(user_id, op.memory_id or "")
-            if found is None or op.after is None or found[1].text != op.after.text:
+            found = bank.get(op.memory_id or "")
+            if found is None or op.after is None or found.text != op.after.text:
                 return False
         for op in ops:
             assert op.memory_id is not None
@@ -159,24 +158,19 @@ class MemkitSession:
 
     def _learned_turn(self, memory: Memory, text: str) -> Turn | None:
         """The newest turn of these words in this session that is not undone yet, once it is decided."""
-        talk, journal = self._talk, memory._runtime.alive().journal
-        bank = Bank(talk.user_id, talk.agent_id or "")
-        turns = [
-            turn for turn in journal.turns(bank=bank, session_id=talk.session_id) if turn.text == text
-        ]
-        undone = {op.undoes for op in journal.ops(bank=bank) if op.undoes}
-        deadline = time.monotonic() + _SETTLE_S
+        bank = self._bank(memory)
+        turns = [turn for turn in bank.turns(self._talk.session_id) if turn.text == text]
         for turn in reversed(turns):
-            seen = None
-            while (state := journal.intake(turn.intake_id)) and state.status == "pending":
-                if time.monotonic() > deadline:
-                    log.warning("a popped message could not be un-learned: it is still being decided")
-                    return None
-                seen = journal.wait_change(0.1, seen)
-            ops = journal.ops(bank=bank, intake_id=turn.intake_id)
-            if not any(op.op_id in undone for op in ops):
+            if not bank.settled(turn.intake_id, _SETTLE_S):
+                log.warning("a popped message could not be un-learned: it is still being decided")
+                return None
+            undone = {op.undoes for op in bank.ops() if op.undoes}
+            if not any(op.op_id in undone for op in bank.ops(intake_id=turn.intake_id)):
                 return turn
         return None
+
+    def _bank(self, memory: Memory) -> OpenBank:
+        return memory.bank(user_id=self._talk.user_id, agent_id=self._talk.agent_id)
 
 
 class MemkitHooks(RunHooks[Any]):

@@ -15,8 +15,8 @@ from typing import Any
 
 from memkit.errors import InvalidInput
 from memkit.inputs import has_surrogates
-from memkit.journal import Journal
-from memkit.models import Bank, MemoryRecord, Op, OpDraft, digest
+from memkit.models import MemoryRecord, Op, OpDraft, digest
+from memkit.pipeline.open_bank import OpenBank
 from memkit_langgraph.filters import Predicate
 from memkit_langgraph.vectors import Vectors, packed, unpacked
 
@@ -68,8 +68,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Shelf:
-    journal: Journal
-    bank: Bank
+    bank: OpenBank
     seq: int = -1
     _epoch: int = -1
     _spaces: dict[Namespace, dict[str, Entry]] = field(default_factory=dict)
@@ -81,11 +80,11 @@ class Shelf:
 
     def follow(self) -> None:
         """Make the shelf what the bank is now."""
-        seq, epoch = self.journal.bank_version(self.bank)
+        seq, epoch = self.bank.version()
         if self.seq < 0 or epoch != self._epoch:
             self._reload(seq, epoch)
         elif seq > self.seq:
-            self.fold(self.journal.ops(bank=self.bank, after=self.seq, upto=seq))
+            self.fold(self.bank.ops(after=self.seq, upto=seq))
 
     def fold(self, ops: Iterable[Op]) -> None:
         for op in ops:
@@ -93,12 +92,12 @@ class Shelf:
             if op.memory_id is None or op.before == op.after:
                 continue
             if not self._write(op.memory_id, op.after):
-                self._reload(*self.journal.bank_version(self.bank))
+                self._reload(*self.bank.version())
                 return
 
     def _reload(self, seq: int, epoch: int) -> None:
         self._spaces, self._homes = {}, {}
-        for _, record in self.journal.live(bank=self.bank):
+        for record in self.bank.live():
             self._write(record.id, record)
         entries = sorted(self.entries(()), key=lambda entry: (entry.put_at, entry.record.seq))
         self._spaces = {}

@@ -37,8 +37,8 @@ from langgraph.store.base import (
 
 from memkit import AsyncMemory, Memory
 from memkit.errors import Conflict, InvalidInput, MemkitError, NotFound, StoreClosed
-from memkit.inputs import has_surrogates, scope_id
-from memkit.models import Bank, OpDraft
+from memkit.inputs import has_surrogates
+from memkit.models import OpDraft
 from memkit_langgraph.filters import Predicate, predicate_of
 from memkit_langgraph.shelf import Entry, Namespace, Put, Shelf, as_text
 from memkit_langgraph.vectors import Index, Known
@@ -74,12 +74,13 @@ class MemkitStore(BaseStore):
         and `erase` work on it.
     index: `dims`, `embed`, `fields` as LangGraph has them, and `distance_type` ("cosine", "inner_product", "l2"). Left
         out, the memory's own embedder searches the whole value.
-    ttl: `default_ttl`, `refresh_on_read`, `omit_expired`, `sweep_interval_minutes` (a thread then sweeps)."""
+    ttl: `default_ttl`, `refresh_on_read`, `omit_expired`, `sweep_interval_minutes` (a thread then sweeps). Where it is
+        given without `refresh_on_read`, reads renew only if they say `refresh_ttl=True`, as in LangGraph's SqliteStore."""
 
     supports_ttl = True
     __slots__ = (
-        "_commit", "_index", "_lock", "_memory", "_omits", "_owned", "_queue", "_runtime", "_shelf", "_sweeper",
-        "_sweeper_stop", "index_config", "ttl_config",
+        "_bank", "_commit", "_index", "_lock", "_memory", "_owned", "_queue", "_shelf", "_sweeper", "_sweeper_stop",
+        "index_config", "ttl_config",
     )  # fmt: skip
 
     def __init__(
@@ -92,12 +93,11 @@ class MemkitStore(BaseStore):
     ) -> None:
         self._owned = isinstance(memory, str | Path)
         self._memory = Memory(memory) if isinstance(memory, str | Path) else plain(memory)
-        # Below the verbs, because none of them writes several memories in one commit or checks what it was decided on.
-        self._runtime = self._memory._runtime.alive()
-        self.index_config, self.ttl_config = index, ttl
-        self._index = Index(index, self._runtime.embedder)
-        self._omits = bool(ttl and ttl.get("omit_expired"))
-        self._shelf = Shelf(self._runtime.journal, Bank(scope_id(user_id, "user_id")))
+        self._bank = self._memory.bank(user_id=user_id)
+        self.index_config = index
+        self.ttl_config = None if ttl is None else {"refresh_on_read": False, **ttl}
+        self._index = Index(index, self._bank.embedder)
+        self._shelf = Shelf(self._bank)
         self._lock, self._queue = threading.Lock(), threading.Lock()
         self._commit: list[_Call] = []
         self._sweeper: threading.Thread | None = None
@@ -133,7 +133,7 @@ class MemkitStore(BaseStore):
         with self._lock:
             for attempt in range(_ATTEMPTS):
                 self._shelf.follow()
-                now = self._runtime.clock.now()
+                now = self._bank.now()
                 expired = [entry for entry in self._shelf.entries(()) if entry.expired(now)]
                 drafts = self._shelf.drafts([Put(entry.namespace, entry.key) for entry in expired], now)
                 if self._written(drafts, now, last=attempt == _ATTEMPTS - 1):
@@ -175,6 +175,11 @@ class MemkitStore(BaseStore):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    @property
+    def _omits(self) -> bool:
+        """Asked at every read: LangGraph's stores take it from the live `ttl_config`, which may be changed."""
+        return bool(self.ttl_config and self.ttl_config.get("omit_expired"))
+
     # -- before the lock ---------------------------------------------------------------------------------------------
 
     def _prepared(self, ops: Iterable[Op]) -> _Call:
@@ -208,7 +213,7 @@ class MemkitStore(BaseStore):
             return Put(namespace, key)
         if op.ttl is not None and not 0 <= op.ttl < float("inf"):
             raise InvalidInput(f"a time to live of {op.ttl} minutes", fix="pass minutes from 0 on, or None for ever")
-        value = op.value if self._runtime.redact is None else _redacted(op.value, self._runtime.redact)
+        value = _redacted(op.value, self._bank.redacted)
         index = op.index if op.index is None or op.index is False else list(op.index)
         return Put(namespace, key, as_text(value), index, op.ttl)
 
@@ -247,7 +252,7 @@ class MemkitStore(BaseStore):
     def _settle(self, calls: Sequence[_Call]) -> None:
         for attempt in range(_ATTEMPTS):
             self._shelf.follow()
-            now = self._runtime.clock.now()
+            now = self._bank.now()
             puts: dict[tuple[Namespace, str], Put] = {}
             read: list[Entry] = []
             for call in calls:
@@ -263,17 +268,14 @@ class MemkitStore(BaseStore):
     def _written(self, drafts: Sequence[OpDraft], now: datetime, *, last: bool) -> bool:
         if not drafts:
             return True
-        runtime, shelf = self._runtime.alive(), self._shelf
+        shelf = self._shelf
         try:
-            ops = runtime.journal.apply(
-                shelf.bank, drafts, decision_id=runtime.ids.new("u"), at=now, cause="api", expected_seq=shelf.seq
-            )
+            ops = self._bank.commit(drafts, expected_seq=shelf.seq, at=now)
         except (Conflict, NotFound):
             if last:
                 raise
             return False
         shelf.fold(ops)
-        runtime.applied(shelf.bank, len(ops))
         return True
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -381,7 +383,7 @@ def _time(moment: datetime | None, entry: Entry) -> datetime:
 def _redacted(value: Any, redact: Any) -> Any:
     """Every text of a value, as the memory redacts messages."""
     if isinstance(value, str):
-        return redact(value) if value.strip() else value
+        return redact(value)
     if isinstance(value, dict):
         return {key: _redacted(inner, redact) for key, inner in value.items()}
     if isinstance(value, list | tuple):

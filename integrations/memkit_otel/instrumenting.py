@@ -66,7 +66,7 @@ def uninstrument(memory: Memory | AsyncMemory) -> None:
 
 def _inner(memory: Memory | AsyncMemory) -> Memory:
     """AsyncMemory runs the verbs of a Memory in threads, with the caller's context."""
-    return memory if isinstance(memory, Memory) else memory._memory
+    return memory if isinstance(memory, Memory) else memory.sync
 
 
 class _Tracing:

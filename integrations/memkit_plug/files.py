@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from memkit import AsyncMemory, Memory
 from memkit.errors import Conflict, InvalidText, LimitExceeded, NotFound
-from memkit.inputs import has_surrogates, optional_id, scope_id
-from memkit.models import Bank, MemoryRecord, Op, OpDraft, digest
+from memkit.inputs import has_surrogates
+from memkit.models import MemoryRecord, Op, OpDraft, digest
 from memkit.ops import make_op_id
 from memkit_plug.talk import plain
 
@@ -69,58 +69,47 @@ class Files:
     """The files of one bank. Each host keeps its own under a prefix."""
 
     def __init__(self, memory: Memory | AsyncMemory, user_id: str, agent_id: str | None = None) -> None:
-        # Below the verbs, because none of them checks what a change was decided on.
-        self._runtime = plain(memory)._runtime.alive()
-        self._bank = Bank(scope_id(user_id, "user_id"), optional_id(agent_id, "agent_id"))
+        self._bank = plain(memory).bank(user_id=user_id, agent_id=agent_id)
 
     def all(self, prefix: str) -> dict[str, File]:
         """Path → file, sorted, of all paths that start with `prefix`."""
-        found = [
-            _file(record) for _, record in self._runtime.alive().journal.live(bank=self._bank, kinds=["episode"])
-        ]
+        found = [_file(record) for record in self._bank.live(kinds=["episode"])]
         return {file.path: file for file in sorted(filter(None, found), key=_path) if file.path.startswith(prefix)}
 
     def change(self, prefix: str, decide: Callable[[Change], T], *, decision_id: str | None = None) -> T:
         """What `decide` returns. It may run again, so all it does to the world is done through the change it is given;
         what it raises leaves everything as it is. A `decision_id` is applied once, ever: see `decided`."""
-        runtime = self._runtime.alive()
         for attempt in range(_ATTEMPTS):
-            seq = runtime.journal.bank_seq(self._bank)
+            seq, _ = self._bank.version()
             change = Change(self.all(prefix))
             result = decide(change)
             drafts = [self._checked(draft) for draft in change.drafts]
             if not drafts:
                 break
             try:
-                ops = runtime.journal.apply(
-                    self._bank, drafts, decision_id=decision_id or runtime.ids.new("u"), at=runtime.clock.now(),
-                    cause="api", expected_seq=seq,
-                )  # fmt: skip
+                self._bank.commit(drafts, expected_seq=seq, decision_id=decision_id)
             except (Conflict, NotFound):
                 if attempt == _ATTEMPTS - 1:
                     raise
                 continue
-            runtime.applied(self._bank, len(ops))
             break
         return result
 
     def decided(self, decision_id: str) -> Op | None:
         """The first op of an earlier change."""
-        ops = self._runtime.alive().journal.ops(bank=self._bank, op_id=make_op_id(decision_id, 0))
+        ops = self._bank.ops(op_id=make_op_id(decision_id, 0))
         return ops[0] if ops else None
 
     def _checked(self, draft: OpDraft) -> OpDraft:
         text = draft.text or ""
         if has_surrogates(text) or "\x00" in text.partition("\n")[0]:
             raise InvalidText("a file holds what cannot be written as UTF-8", fix="repair the text")
-        if len(text.encode()) > self._runtime.config.max_message_bytes:
-            raise LimitExceeded(
-                f"a file has more than {self._runtime.config.max_message_bytes} bytes", fix="split it into several"
-            )
-        if self._runtime.redact is None or draft.metadata is None:
+        if len(text.encode()) > self._bank.max_text_bytes:
+            raise LimitExceeded(f"a file has more than {self._bank.max_text_bytes} bytes", fix="split it into several")
+        if draft.metadata is None:
             return draft
         path, _, content = text.partition("\n")
-        return replace(draft, text=f"{path}\n{self._runtime.redact(content) if content.strip() else content}")
+        return replace(draft, text=f"{path}\n{self._bank.redacted(content)}")
 
 
 def _file(record: MemoryRecord) -> File | None:

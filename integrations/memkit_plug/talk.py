@@ -85,7 +85,7 @@ class Talk:
 
 def plain(memory: Memory | AsyncMemory) -> Memory:
     """The synchronous verbs; whoever awaits runs them in a thread."""
-    return memory._memory if isinstance(memory, AsyncMemory) else memory
+    return memory.sync if isinstance(memory, AsyncMemory) else memory
 
 
 def text_of(content: Any) -> str:

@@ -516,6 +516,22 @@ def test_reads_renew_unless_told_not_to(memory: Memory, clock: Clock) -> None:
     assert abs(renewed.updated_at - before.updated_at) < timedelta(seconds=1), "a read is no update"
 
 
+def test_a_ttl_configuration_decides_about_renewal_and_can_be_changed_while_it_runs(
+    memory: Memory, clock: Clock
+) -> None:
+    quiet = MemkitStore(memory, ttl={"default_ttl": 10})
+    quiet.put(NS, "read", {})
+    quiet.put(NS, "renewed", {})
+    clock.pass_minutes(6)
+    quiet.get(NS, "read")
+    quiet.get(NS, "renewed", refresh_ttl=True)
+    clock.pass_minutes(6)
+    quiet.ttl_config["omit_expired"] = True
+    assert {item.key for item in quiet.search(NS)} == {"renewed"}
+    quiet.ttl_config["omit_expired"] = False
+    assert {item.key for item in quiet.search(NS)} == {"read", "renewed"}
+
+
 def test_hot_reads_do_not_cost_a_write_each(store: MemkitStore, memory: Memory) -> None:
     store.put(NS, "k", {}, ttl=10)
     before = len(memory.history(user_id="langgraph"))
@@ -535,6 +551,19 @@ def test_omit_expired_hides_before_the_sweep(memory: Memory, clock: Clock) -> No
     clock.pass_minutes(10_000)
     assert store.get(NS, "k").value == {"v": 2}, "a put without a time to live takes the old one off"
     assert store.sweep_ttl() == 0
+
+
+def test_omitted_items_take_no_place_on_a_page_and_no_read_brings_them_back(memory: Memory, clock: Clock) -> None:
+    store = MemkitStore(memory, ttl={"omit_expired": True, "refresh_on_read": True})
+    for key, minutes in (("c", 60), ("b", 60), ("expired", 5), ("a", 60)):
+        store.put(NS, key, {"k": key}, ttl=minutes)
+    clock.pass_minutes(6)
+    pages = [[item.key for item in store.search(NS, limit=2, offset=offset)] for offset in (0, 2)]
+    assert pages == [["a", "b"], ["c"]]
+    assert store.get(NS, "expired", refresh_ttl=True) is None
+    assert store.sweep_ttl() == 1
+    clock.pass_minutes(58)
+    assert store.sweep_ttl() == 0, "what was read lives on"
 
 
 def test_the_sweeper_runs_in_the_background_and_stops(tmp_path: Path) -> None:
