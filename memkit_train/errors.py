@@ -14,6 +14,7 @@ MemkitError
     │   └── OtherData              a checkpoint was written with other rows or another configuration
     ├── StaleLog                   too few effective samples: the log was written by too different a policy
     ├── Diverged                   the loss became NaN or infinite
+    ├── Collapsed                  a policy under training went wrong in a way that training does not heal
     ├── WrongParent                the parent adapter does not fit the base or the LoRA configuration
     ├── NoEffect                   the trained adapter behaves like its base
     ├── OutOfMemory                a step did not fit
@@ -70,6 +71,9 @@ class StaleLog(TrainError): ...
 
 
 class Diverged(TrainError): ...
+
+
+class Collapsed(TrainError): ...
 
 
 class WrongParent(TrainError): ...

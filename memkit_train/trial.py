@@ -139,6 +139,8 @@ def _trial(policy: Policy, users: Sequence[HeldOut], trails: Sequence[Trail], an
     found = answers.ask([(probe, bank_for(probe, trail)) for _, trail, probe in asked])
     for (one, trail, probe), answered in zip(asked, found, strict=True):
         score = TARGETS[metric](answered.text, probe.expected)
+        if probe.source_turns and not dialects.abstains(probe.expected):
+            tables["m_fail"][one.user].append(forgotten(probe, bank_for(probe, trail)))
         for name in (metric, *(f"{metric}/{tag}" for tag in sorted(probe.tags))):
             tables[name][one.user].append(score)
         cases.append(
@@ -166,6 +168,12 @@ def _of_step(step: Step) -> dict[str, float]:
         "tokens": float(sum(tokens)),
         "latency_ms": sum(reply.latency_ms for reply in replies),
     }
+
+
+def forgotten(probe: Probed, bank: LiveBank) -> float:
+    """M-Fail: share of the turns that an answer rests on which no memory names as its source."""
+    kept = {turn for record in bank.state for turn in record.source_turns}
+    return fmean(float(turn not in kept) for turn in probe.source_turns)
 
 
 def junk_share(bank: LiveBank, trail: Trail) -> float:

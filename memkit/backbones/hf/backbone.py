@@ -198,14 +198,13 @@ class HFBackbone:
             self._folders[name] = folder.resolve()
 
     def serve(self, name: str, model: Any) -> None:
-        """Serve a module tree that somebody else trains, as it is now: its tensors are shared, not copied. After each
-        change of its weights serve it under a new name and unload the old one, because what was computed with the old
-        weights is kept by name; and change nothing while requests for it run."""
+        """Serve a module tree over tensors that somebody else trains, as they are now. After each change serve it under a
+        new name and unload the old one, because what was computed with the old weights is kept by name; and change
+        nothing while requests for it run. The tree itself must be run by nobody else (`adapters.twin` makes one)."""
         with self._loading:
             if name in self._lanes:
                 raise InvalidConfig(f"{name!r} is already loaded", fix="give changed weights a name of their own")
-            tree = Tree(adapters.twin(model).eval())
-            self._lanes = {**self._lanes, name: Lane(name, tree)}
+            self._lanes = {**self._lanes, name: Lane(name, Tree(model.eval()))}
 
     def merge_adapter(self, name: str) -> None:
         """Serve a loaded adapter merged from now on; rows that run finish on the tree they began with."""

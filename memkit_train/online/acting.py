@@ -1,0 +1,112 @@
+"""The backbone that the policies of a run act through.
+
+Roles that are not trained are greedy. Where the base model answers them its replies never change, so each prompt is
+asked once in the whole run; what the model under training writes is never remembered. Everything that generates is
+timed, so that a step can tell generation from environment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from memkit.backbones.base import Backbone, GenReply, GenRequest, Sampling
+from memkit_train.rewards.cached import CachedBackbone
+
+DEADLINE_S = 3600.0
+"""A round of a large run waits in the engine's queue: that is no reason to give a reply up."""
+
+
+@dataclass(slots=True)
+class Clock:
+    """Seconds by name; what runs inside another name counts for the inner one alone."""
+
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    _stack: list[str] = field(default_factory=list[str])
+    _since: float = 0.0
+
+    @contextmanager
+    def __call__(self, name: str) -> Generator[None]:
+        self._turn()
+        self._stack.append(name)
+        try:
+            yield
+        finally:
+            self._turn()
+            self._stack.pop()
+
+    def _turn(self) -> None:
+        now = time.perf_counter()
+        if self._stack:
+            self.seconds[self._stack[-1]] += now - self._since
+        self._since = now
+
+    def take(self) -> dict[str, float]:
+        """What has run since the last call."""
+        self._turn()
+        found = dict(self.seconds)
+        self.seconds.clear()
+        return found
+
+
+class Acting:
+    """`sampled`: roles that are trained. A request without an adapter goes to the base model."""
+
+    def __init__(self, engine: Backbone, sampled: Collection[str], clock: Clock) -> None:
+        self._engine, self._frozen, self.clock = engine, CachedBackbone(engine), clock
+        self.sampled = frozenset(sampled)
+        """Roles that learn."""
+        self.max_parallel = 1 << 20  # the engine queues by itself
+
+    @property
+    def identity(self) -> str:
+        return self._engine.identity
+
+    @property
+    def style(self) -> str:
+        return self._engine.style
+
+    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+        asked = [self._patient(one) for one in requests]
+        live = [one for one in asked if one.adapter is not None]
+        frozen = [one for one in asked if one.adapter is None]
+        with self.clock("generation"):
+            replies = iter(self._engine.generate(live) if live else ())
+            known = iter(self._frozen.generate(frozen) if frozen else ())
+        return [next(replies) if one.adapter is not None else next(known) for one in asked]
+
+    def _patient(self, request: GenRequest) -> GenRequest:
+        sampling = request.sampling if request.prompt.role in self.sampled else Sampling()
+        return replace(request, deadline_s=DEADLINE_S, sampling=sampling)
+
+    def close(self) -> None:
+        """The engine belongs to whoever made it."""
+
+
+class TimedBackbone:
+    """A frozen answerer of another make, whose work counts as generation too."""
+
+    def __init__(self, inner: Backbone, clock: Clock) -> None:
+        self._inner, self._clock = CachedBackbone(inner), clock
+
+    @property
+    def identity(self) -> str:
+        return self._inner.identity
+
+    @property
+    def style(self) -> str:
+        return self._inner.style
+
+    @property
+    def max_parallel(self) -> int:
+        return 1 << 20
+
+    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+        with self._clock("generation"):
+            return self._inner.generate(requests)
+
+    def close(self) -> None:
+        self._inner.close()

@@ -1,0 +1,139 @@
+"""Held-out conversations decide which checkpoint is kept and when to stop: the training reward does not.
+
+With a constant rate a tiny model peaked after 15 steps and then lost points for as long as anybody watched, while its
+training reward stayed flat. So every few steps the policy plays held-out conversations greedily, the frozen answerer
+answers their questions, and the best adapter so far (the parent included) is the run's result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Protocol
+
+from transformers import TrainerCallback
+
+from memkit.models import JSON
+from memkit.pipeline.decide import Routing
+from memkit_train import lora
+from memkit_train.online.answering import cited
+from memkit_train.online.settings import StopSettings
+from memkit_train.online.talks import Talk
+from memkit_train.replay.env import Env, Policy, Trail
+from memkit_train.replay.play import AnswerTask, ReplaySettings, answer_batch
+from memkit_train.rewards.answers import Answers, bank_for, exact, overlap
+from memkit_train.trial import trials
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """How a policy did on held-out conversations."""
+
+    score: float
+    m_fail: float
+    means: dict[str, float] = field(default_factory=dict[str, float])
+
+
+class Exam(Protocol):
+    def __call__(self, policy: Policy) -> Marks: ...
+
+
+@dataclass(slots=True)
+class DecisionExam:
+    """Plays from the start; the frozen answerer answers."""
+
+    env: Env
+    talks: Sequence[Talk]
+    answers: Answers
+    metric: str
+
+    def __call__(self, policy: Policy) -> Marks:
+        greedy = replace(policy, temperature=0.0)
+        named = f"answer_{self.metric}"
+        (found,) = trials(self.env, [greedy], [talk.held_out() for talk in self.talks], self.answers, metric=named)
+        means = found.means()
+        total = sum(found.actions.values()) or 1
+        means |= {f"ops/{name}": count / total for name, count in found.actions.items()}
+        return Marks(means[named], means.get("m_fail", 0.0), means)
+
+
+@dataclass(slots=True)
+class AnswerExam:
+    """The policy answers from banks that the frozen manager made: they are played once."""
+
+    env: Env
+    talks: Sequence[Talk]
+    metric: str
+    k: int
+    _played: list[Trail] = field(default_factory=list[Trail])
+
+    def __call__(self, policy: Policy) -> Marks:
+        greedy = replace(policy, temperature=0.0)
+        if not self._played:
+            self._played = self.env.run([(self.env.start(talk.script), greedy) for talk in self.talks], upto=None)
+        asked = [
+            (one.probe, bank_for(one.probe, trail))
+            for talk, trail in zip(self.talks, self._played, strict=True) for one in talk.questions
+        ]  # fmt: skip
+        tasks = [AnswerTask(probe.question, bank, probe.now, probe.key, self.k) for probe, bank in asked]
+        options = ReplaySettings(replace(self.env.settings, reasks=0), routing=Routing(greedy.adapter))
+        found = answer_batch(tasks, greedy.backbone, self.env.embedder, options)
+        pairs = [(one, probe) for one, (probe, _) in zip(found, asked, strict=True)]
+        scores = {
+            name: [measure(one.text, probe.expected) for one, probe in pairs]
+            for name, measure in (("em", exact), ("f1", overlap))
+        }
+        counts = [counted for one, probe in pairs if (counted := cited(one, probe))]
+        right, named, wanted = (sum(one[at] for one in counts) for at in range(3))
+        means = {f"answer_{name}": fmean(values) for name, values in scores.items()} | {
+            "citation_precision": right / max(1, named), "citation_recall": right / max(1, wanted),
+        }  # fmt: skip
+        return Marks(means[f"answer_{self.metric}"], 0.0, means)
+
+
+class Judge(TrainerCallback):
+    """Looks every few steps, keeps the best adapter in `best`, and ends the run when nothing gets better any more."""
+
+    def __init__(
+        self, exam: Callable[[], Marks], model: Any, best: Path, limits: StopSettings,
+        note: Callable[[int, Marks], None] = lambda step, marks: None,
+    ) -> None:  # fmt: skip
+        self._exam, self._model, self.folder, self._limits, self._note = exam, model, best, limits, note
+        self.looks: list[tuple[int, Marks]] = []
+        self.stopped = False
+
+    @property
+    def first(self) -> Marks:
+        return self.looks[0][1]
+
+    @property
+    def best(self) -> tuple[int, Marks]:
+        """The earliest of the best."""
+        return max(self.looks, key=lambda look: (look[1].score, -look[0]))
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if not state.global_step:
+            self.look(0)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        step = state.global_step
+        if step % self._limits.every == 0 or step >= state.max_steps:
+            self.look(step)
+            since = sum(step_ > self.best[0] for step_, _ in self.looks)
+            if since >= self._limits.patience:
+                self.stopped = control.should_training_stop = True
+
+    def look(self, step: int) -> None:
+        marks = self._exam()
+        self.looks.append((step, marks))
+        if self.best[0] == step:
+            lora.save(self._model, self.folder)
+        self._note(step, marks)
+
+    def state(self) -> JSON:
+        return {"looks": [[step, asdict(marks)] for step, marks in self.looks]}
+
+    def restore(self, state: JSON) -> None:
+        self.looks = [(step, Marks(**marks)) for step, marks in state["looks"]]

@@ -1,0 +1,128 @@
+"""The `online:` section of a configuration: what reinforcement learning does, and when it stops. Light: no torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Algorithm = Literal["grpo", "ppo", "logo"]
+Learned = Literal["decisions", "answers", "episodes"]
+Role = Literal["extractor", "manager", "answerer", "fused"]
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RewardSettings(_Section):
+    """A weighted sum of named parts; each is logged by itself."""
+
+    metric: Literal["f1", "em"] = "f1"
+    answerer: str = "base"
+    """Frozen model that answers from the changed bank: base (the checkpoint without an adapter), `hf:…`, `openai:NAME`,
+    or `exact`, which understands every sentence of a generated world, is shown what any answerer is, and costs little."""
+    k: Positive = 8
+    """Memories that it is shown."""
+    horizon: Literal["immediate", "played"] = "immediate"
+    """Decisions: ask the bank right after the decision, or play on (greedily) to where the question was asked."""
+    growth: Annotated[float, Field(ge=0)] = 0.02
+    """Taken off per memory that a decision adds. Small: normalised within a group, a cost that only separates ties can
+    teach to store nothing."""
+    validity: Annotated[float, Field(ge=0)] = 0.1
+    """For a reply in the format that breaks no rule."""
+    budget: Annotated[float, Field(ge=0)] = 0.0
+    """Episodes: weight of Memory-R2's linear excess over `alpha` words kept per word said."""
+    alpha: Annotated[float, Field(gt=0)] = 0.7
+    citations: Annotated[float, Field(ge=0)] = 0.1
+    """Answers: weight of the F1 of cited memories' source turns, where the question's own are known."""
+
+
+class Stage(_Section):
+    """A part of the curriculum."""
+
+    sessions: Positive | None = None
+    """Conversations up to this many sessions; None: as they are."""
+    steps: Positive = 40
+    trained: tuple[Role, ...] | None = None
+    """Roles that learn in this stage; None: all that the adapter answers in. Train the manager before both."""
+
+
+class StopSettings(_Section):
+    """When a run ends before its steps do."""
+
+    every: Positive = 10
+    """Steps between validations."""
+    users: Positive = 16
+    patience: Positive = 4
+    """Validations without a new best."""
+    m_fail: Share = 0.10
+    """Gate between stages: share of evidence turns that no memory carries any more."""
+    one_op: Share = 0.97
+    """Alarm: one kind of operation is this share of all (and was not at the start)."""
+    memories: Share = 0.3
+    """Alarm: memories per scene fall below this share of the start's."""
+    length: Annotated[float, Field(gt=1)] = 3.0
+    """Alarm: replies this many times as long as at the start."""
+    validity: Share = 0.9
+    """Alarm: share of replies that keep the format without the mask, relative to the start."""
+    entropy: Share = 0.02
+    """Alarm: surprise per token falls below this share of the start's."""
+
+
+class OnlineSettings(_Section):
+    algorithm: Algorithm = "grpo"
+    learn: Learned = "decisions"
+    """decisions: one scene from many states. answers: the answerer, from banks of played conversations. episodes: whole
+    conversations (for logo, or grpo with one scalar for each)."""
+    credit: Literal["episode", "state"] = "episode"
+    """grpo on episodes: one advantage for each, or GiGPO's step groups of equal states beside it."""
+    roles: Annotated[tuple[Role, ...], Field(min_length=1)] = ("manager",)
+    """Roles that the adapter answers in. The base model answers in the others."""
+    lr: Annotated[float, Field(gt=0)] = 1e-3
+    """LoRA wants about ten times the rate of a full fine-tune."""
+    schedule: Literal["linear", "cosine", "constant"] = "linear"
+    group: Annotated[int, Field(ge=2)] = 8
+    """Alternatives of one state, or episodes of one conversation. ppo: one decision from each of as many states more."""
+    states: Positive = 16
+    """Decisions and answers: states in a step."""
+    guard_share: Share = 0.25
+    """Share of the states where no question turns on the decision: it may still destroy, or store junk."""
+    questions: Positive = 3
+    """Asked of each alternative at most."""
+    talks: Positive = 16
+    """Conversations played for states at each refresh; in a step, for episodes."""
+    refresh: Positive = 10
+    """Steps until the states are played anew by the policy of that moment."""
+    iterations: Positive = 1
+    """Optimiser steps on the same rows."""
+    p_local: Share = 0.5
+    """logo: how likely a session is to be rerolled …"""
+    rerolls: Annotated[int, Field(ge=2)] = 4
+    """… and how often."""
+    chunks: Positive | None = None
+    """Turns of a session are decided in this many parts (Memory-R2's K); None: turn by turn. Worlds only."""
+    std_floor: Annotated[float, Field(gt=0)] = 0.1
+    token_budget: Positive = 8192
+    reward: RewardSettings = RewardSettings()
+    stages: Annotated[tuple[Stage, ...], Field(min_length=1)] = (Stage(),)
+    stop: StopSettings = StopSettings()
+
+    @model_validator(mode="after")
+    def _fits(self) -> OnlineSettings:
+        wanted = {"ppo": "decisions", "logo": "episodes"}.get(self.algorithm)
+        if wanted is not None and self.learn != wanted:
+            raise ValueError(f"{self.algorithm} learns from {wanted}: set learn: {wanted}")
+        if (self.learn == "answers") != (self.roles == ("answerer",)):
+            raise ValueError("the answerer is trained by itself: learn: answers goes with roles: [answerer]")
+        for stage in self.stages:
+            if stage.trained is not None and not set(stage.trained) <= set(self.roles):
+                raise ValueError(f"a stage trains {', '.join(stage.trained)}, the adapter answers in {self.roles}")
+        return self
+
+    @property
+    def period(self) -> int:
+        """Steps after which everything is drawn anew: where a checkpoint may be written, and a run resumed."""
+        return self.iterations if self.learn == "episodes" else self.refresh * self.iterations

@@ -1,0 +1,16 @@
+"""What a decision adds has to earn its place: a small cost per memory, so that junk does not tie with restraint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memkit_train.rewards.base import Rollout
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthReward:
+    name: str = "growth"
+
+    def __call__(self, rollouts: Sequence[Rollout]) -> list[float | None]:
+        return [-max(0.0, float(len(one.trail.end.live) - len(one.trail.start.live))) for one in rollouts]
