@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from memkit.errors import InvalidConfig
 from memkit.models import JSON
 from memkit_train.gate import Limits
+from memkit_train.online.settings import OnlineSettings
 
 MethodName = Literal["sft", "kto", "dpo", "offline", "ladder"]
 TrainedRole = Literal["extractor", "manager", "answerer", "fused"]
@@ -33,7 +34,9 @@ class DataConfig(_Section):
     store: Path | None = None
     """Folder of a memkit store …"""
     bundle: Path | None = None
-    """… or of a bundle of one."""
+    """… or of a bundle of one …"""
+    world: str | None = None
+    """… or, for online training, a generated world: `closed,count=64,seed=1,sessions=8,probes=8`."""
     registry: Path | None = None
     """Where adapters are published. None: the store's own, or `registry` in the output folder for a bundle."""
     roles: Annotated[tuple[TrainedRole, ...], Field(min_length=1)] = ("extractor", "manager")
@@ -50,13 +53,19 @@ class DataConfig(_Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> DataConfig:
-        if (self.store is None) == (self.bundle is None):
-            raise ValueError("name either `store` or `bundle`")
+        if sum(one is not None for one in (self.store, self.bundle, self.world)) != 1:
+            raise ValueError("name either `store` or `bundle` (or `world`, for online training)")
         return self
 
     @property
     def path(self) -> Path:
-        return self.store or self.bundle  # type: ignore[return-value]
+        found = self.store or self.bundle
+        if found is None:
+            raise InvalidConfig(
+                "this command reads a log, and data names a generated world",
+                fix="set data.store or data.bundle; a world is for grpo, ppo and logo",
+            )
+        return found
 
 
 class ModelConfig(_Section):
@@ -138,6 +147,8 @@ class TrainConfig(_Section):
     model: ModelConfig
     method: MethodConfig = MethodConfig()
     gate: GateConfig = GateConfig()
+    online: OnlineSettings = OnlineSettings()
+    """For grpo, ppo and logo."""
     output: Path = Path("memkit-runs")
     """Gets one folder per run, the watermark and the lock."""
 

@@ -350,13 +350,15 @@ def _nothing(what: str) -> None:
 
 def _mount() -> None:
     """Commands of other files: `eval` and `judge-agreement` over data sets, bundles."""
-    from memkit_train.cli import carry
+    from memkit_train.cli import carry, online
     from memkit_train.evaluate.command import command, judge_agreement
 
     app.command("eval")(command)
     app.command("judge-agreement")(judge_agreement)
     app.command()(carry.bundle)
     app.command()(carry.unbundle)
+    for command_ in (online.grpo, online.ppo, online.logo):
+        app.command()(command_)
 
 
 _mount()

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
 from memkit.cli import show
 from memkit_train.report.folder import Tick
 
 _EVERY_S = 10.0
+_SHARES = ("time/generation", "time/optimiser", "time/environment")
+
+
+def noted(metrics: Mapping[str, float]) -> str:
+    """What is worth a glance: loss, reward, the held-out score, and where an online step spent its time."""
+    parts = [f"{name} {metrics[name]:.4f}" for name in ("loss", "reward", "held out") if name in metrics]
+    if all(name in metrics for name in _SHARES):
+        shares = " : ".join(f"{metrics[name]:.0%}" for name in _SHARES)
+        parts.append(f"{metrics.get('step_time', 0.0):.1f} s = {shares} (generation : optimiser : environment)")
+    return ", ".join(parts)
 
 
 @contextmanager
@@ -45,9 +55,8 @@ def _bars() -> Generator[Tick]:
             task = tasks.setdefault(stage, -1)
             if task < 0:
                 task = tasks[stage] = bars.add_task(stage, total=total, note="")
-            loss = metrics.get("loss")
-            note = {} if loss is None else {"note": f"loss {loss:.4f}"}
-            bars.update(task, completed=done, total=total, **note)  # type: ignore[arg-type]
+            note = noted(metrics)
+            bars.update(task, completed=done, total=total, **({"note": note} if note else {}))  # type: ignore[arg-type]
 
         yield tick
 
@@ -59,11 +68,11 @@ def _lines() -> Tick:
     def tick(stage: str, done: int, total: int, metrics: dict[str, float]) -> None:
         now = time.monotonic()
         start = began.setdefault(stage, now)
-        if now - said.get(stage, 0.0) < _EVERY_S and done < total:
+        if now - said.get(stage, 0.0) < _EVERY_S and done < total and _SHARES[0] not in metrics:
             return
         said[stage] = now
         left = f", about {(now - start) / done * (total - done):.0f} s left" if done and done < total else ""
-        loss = f", loss {metrics['loss']:.4f}" if "loss" in metrics else ""
-        show.err.print(f"{stage} {done}/{total}{loss}{left}")
+        note = noted(metrics)
+        show.err.print(f"{stage} {done}/{total}{f', {note}' if note else ''}{left}")
 
     return tick

@@ -1,6 +1,6 @@
 """The backbone that the policies of a run act through.
 
-Roles that are not trained are greedy. Where the base model answers them its replies never change, so each prompt is
+Roles that do not learn are greedy. Where a frozen model answers in them its replies never change, so each prompt is
 asked once in the whole run; what the model under training writes is never remembered. Everything that generates is
 timed, so that a step can tell generation from environment.
 """
@@ -53,10 +53,14 @@ class Clock:
 
 
 class Acting:
-    """`sampled`: roles that are trained. A request without an adapter goes to the base model."""
+    """`sampled`: roles that are trained. A request without an adapter goes to the base model; `others` answers in its
+    place where it is not a question (the app's own LLM extracts, the adapter manages)."""
 
-    def __init__(self, engine: Backbone, sampled: Collection[str], clock: Clock) -> None:
-        self._engine, self._frozen, self.clock = engine, CachedBackbone(engine), clock
+    def __init__(
+        self, engine: Backbone, sampled: Collection[str], clock: Clock, others: Backbone | None = None
+    ) -> None:
+        self._engine, self._base, self.clock = engine, CachedBackbone(engine), clock
+        self._others = self._base if others is None else CachedBackbone(others)
         self.sampled = frozenset(sampled)
         """Roles that learn."""
         self.max_parallel = 1 << 20  # the engine queues by itself
@@ -71,12 +75,18 @@ class Acting:
 
     def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
         asked = [self._patient(one) for one in requests]
-        live = [one for one in asked if one.adapter is not None]
-        frozen = [one for one in asked if one.adapter is None]
+        by: dict[int, tuple[Backbone, list[GenRequest]]] = {}
+        for one in asked:
+            backbone = self._for(one)
+            by.setdefault(id(backbone), (backbone, []))[1].append(one)
         with self.clock("generation"):
-            replies = iter(self._engine.generate(live) if live else ())
-            known = iter(self._frozen.generate(frozen) if frozen else ())
-        return [next(replies) if one.adapter is not None else next(known) for one in asked]
+            replies = {key: iter(backbone.generate(mine)) for key, (backbone, mine) in by.items()}
+        return [next(replies[id(self._for(one))]) for one in asked]
+
+    def _for(self, request: GenRequest) -> Backbone:
+        if request.adapter is not None:
+            return self._engine
+        return self._base if request.prompt.role == "answerer" else self._others
 
     def _patient(self, request: GenRequest) -> GenRequest:
         sampling = request.sampling if request.prompt.role in self.sampled else Sampling()

@@ -37,7 +37,7 @@ from memkit_train.online.decisions import Decisions
 from memkit_train.online.judge import AnswerExam, DecisionExam, Exam, Judge, Marks
 from memkit_train.online.learner import Learner, learner
 from memkit_train.online.pool import Pool
-from memkit_train.online.scoring import scoring
+from memkit_train.online.scoring import others, scoring
 from memkit_train.online.settings import OnlineSettings, Stage
 from memkit_train.online.source import OnlineSource, Sampler, Timekeeper
 from memkit_train.online.talks import Talk
@@ -162,7 +162,8 @@ class _Stage:
             base, parent, self.spec, seed=self.seed, dtype=machine.dtype, device=machine.device, batch=machine.batch,
             gradient_checkpointing=machine.gradient_checkpointing,
         ) as one:  # fmt: skip
-            acting = Acting(one.engine, self.stage.trained or self.settings.roles, Clock())
+            frozen = others(self.settings.others, episodes)
+            acting = Acting(one.engine, self.stage.trained or self.settings.roles, Clock(), frozen)
             sampler, exam = self._makes(env, acting, _cut(talks, self.stage), _cut(heldout, self.stage), episodes)
             source = OnlineSource(one, acting, sampler, self.settings, steps=self.stage.steps)
             judge = Judge(_examined(exam, source), one.model, self.folder / "best", self.settings.stop, self._note)

@@ -41,6 +41,13 @@ class Scoring:
         return self.decisions([Rollout(trail, tuple(probes)) for trail, probes in asked])
 
 
+def others(named: str, episodes: Sequence[Episode]) -> Backbone | None:
+    """Who answers in the roles that the adapter does not; None: the base."""
+    if named == "base":
+        return None
+    return _of_world(episodes, "others") if named == "world" else make_backbone(named)
+
+
 def scoring(settings: RewardSettings, env: Env, acting: Acting, episodes: Sequence[Episode] = ()) -> Scoring:
     """`episodes`: the generated world behind the conversations, for `exact`."""
     answers = Answers(_answerer(settings.answerer, acting, episodes), env.embedder, settings.k, env.settings)
@@ -59,11 +66,16 @@ def _answerer(named: str, acting: Acting, episodes: Sequence[Episode]) -> Backbo
         return acting
     if named != "exact":
         return TimedBackbone(make_backbone(named), acting.clock)
+    return _of_world(episodes, "reward.answerer")
+
+
+def _of_world(episodes: Sequence[Episode], key: str) -> Backbone:
     if not episodes:
         raise InvalidConfig(
-            "the exact answerer only understands a generated world",
-            why="these conversations come from a log", fix="set online.reward.answerer to base",
-        )  # fmt: skip
+            f"online.{key} names a model that only understands a generated world",
+            why="these conversations come from a log",
+            fix=f"set online.{key} to base",
+        )
     return OracleBackbone(Truth(episodes))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -23,7 +23,7 @@ class RewardSettings(_Section):
     metric: Literal["f1", "em"] = "f1"
     answerer: str = "base"
     """Frozen model that answers from the changed bank: base (the checkpoint without an adapter), `hf:…`, `openai:NAME`,
-    or `exact`, which understands every sentence of a generated world, is shown what any answerer is, and costs little."""
+    or `exact`, which understands every sentence of a generated world, is shown what others are, and costs little."""
     k: Positive = 8
     """Memories that it is shown."""
     horizon: Literal["immediate", "played"] = "immediate"
@@ -80,12 +80,15 @@ class OnlineSettings(_Section):
     credit: Literal["episode", "state"] = "episode"
     """grpo on episodes: one advantage for each, or GiGPO's step groups of equal states beside it."""
     roles: Annotated[tuple[Role, ...], Field(min_length=1)] = ("manager",)
-    """Roles that the adapter answers in. The base model answers in the others."""
+    """Roles that the adapter answers in."""
+    others: str = "base"
+    """Frozen model of the other roles (extractor, …): base, `hf:…`, `openai:NAME`, or `world`, which hears every
+    sentence of a generated world rightly. The usual split: the app's own LLM extracts, the adapter manages."""
     lr: Annotated[float, Field(gt=0)] = 1e-3
     """LoRA wants about ten times the rate of a full fine-tune."""
     schedule: Literal["linear", "cosine", "constant"] = "linear"
     group: Annotated[int, Field(ge=2)] = 8
-    """Alternatives of one state, or episodes of one conversation. ppo: one decision from each of as many states more."""
+    """Alternatives of one state, or episodes of one conversation. ppo: one decision from each of more states."""
     states: Positive = 16
     """Decisions and answers: states in a step."""
     guard_share: Share = 0.25
@@ -109,6 +112,17 @@ class OnlineSettings(_Section):
     reward: RewardSettings = RewardSettings()
     stages: Annotated[tuple[Stage, ...], Field(min_length=1)] = (Stage(),)
     stop: StopSettings = StopSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _usual(cls, raw: Any) -> Any:
+        """logo learns from episodes, the answerer from answers: nobody needs to say so."""
+        if isinstance(raw, dict) and "learn" not in raw:
+            if raw.get("algorithm") == "logo":
+                return {**raw, "learn": "episodes"}
+            if list(raw.get("roles", ())) == ["answerer"]:
+                return {**raw, "learn": "answers"}
+        return raw
 
     @model_validator(mode="after")
     def _fits(self) -> OnlineSettings:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from memkit.embedders.base import Embedder
 from memkit_train.evaluate.loaders.world import as_conversation
-from memkit_train.replay.script import Script, script_of
+from memkit_train.replay.script import Scene, Script, script_of
 from memkit_train.rewards.base import Probed
 from memkit_train.trajectories.probes import episode_probes
 from memkit_train.trajectories.source import TrajectorySource
@@ -75,10 +75,11 @@ class Talk:
         return Talk(self.user, Script(self.script.bank, self.script.scenes[:end]), tuple(kept))
 
 
-def of_world(episodes: Sequence[Episode]) -> list[Talk]:
-    """The questions after each session and at the end; as-of questions are left out (they ask another bank)."""
+def of_world(episodes: Sequence[Episode], *, chunks: int | None = None) -> list[Talk]:
+    """The questions after each session and at the end; as-of questions are left out (they ask another bank). A scene is
+    a turn, or one of `chunks` parts of a session."""
     truth = Truth(episodes)
-    return [_of_episode(one, truth) for one in episodes]
+    return [_of_episode(one, truth, chunks) for one in episodes]
 
 
 def of_log(source: TrajectorySource, users: Sequence[str], topics: Topics, embedder: Embedder) -> Iterator[Talk]:
@@ -103,29 +104,42 @@ def _logged(probe: Probed, script: Script) -> Timed:
     return Timed(replace(probe, after=after), since, after, sessions)
 
 
-def _of_episode(episode: Episode, truth: Truth) -> Talk:
-    conversation = as_conversation(episode)
-    script = script_of(episode.user_id, [said.as_turn(episode.user_id) for said in conversation.turns])
-    turns = {turn.ref: scene for scene, turn in zip(script.scenes, episode.turns, strict=True)}
-    ends, at = list[int](), 0
-    for session in episode.sessions:
-        at += len(session.turns)
-        ends.append(at)
+def _of_episode(episode: Episode, truth: Truth, chunks: int | None) -> Talk:
+    script = _chunked(episode, chunks)
+    scene_of = {turn.turn_id: at for at, scene in enumerate(script.scenes) for turn in scene.turns}
+    heard = [turn for scene in script.scenes for turn in scene.turns]
+    turns = dict(zip((turn.ref for turn in episode.turns), heard, strict=True))
+    last = [scene_of[turns[session.turns[-1].ref].turn_id] + 1 for session in episode.sessions]
     asked: list[tuple[Question, int]] = [
-        (question, end) for session, end in zip(episode.sessions, ends, strict=True) for question in session.probes
+        (question, end) for session, end in zip(episode.sessions, last, strict=True) for question in session.probes
     ]
     asked += [(question, len(script)) for question in episode.questions if question.as_of is None]
-    history = [truth.meanings(turn.speaker, turn.text) for turn in episode.turns]
+    history = [
+        [meaning for turn in scene.turns for meaning in truth.meanings(turn.speaker, turn.text)]
+        for scene in script.scenes
+    ]
     found: list[Timed] = []
     for question, after in asked:
         sources = [turns[ref] for ref in question.evidence if ref in turns]
         probe = Probed(
-            question.text, question.expected, question.asked_at,
-            tuple(scene.turns[0].turn_id for scene in sources), after, _tags(question), question.question_id,
+            question.text, question.expected, question.asked_at, tuple(turn.turn_id for turn in sources), after,
+            _tags(question), question.question_id,
         )  # fmt: skip
         since, until = _span(question, after, history)
-        found.append(Timed(probe, since, until, frozenset(scene.session_id for scene in sources)))
+        found.append(Timed(probe, since, until, frozenset(turn.session_id for turn in sources)))
     return Talk(episode.user_id, script, tuple(found))
+
+
+def _chunked(episode: Episode, chunks: int | None) -> Script:
+    """Memory-R2's K parts of a session, the last one shorter; None: turn by turn."""
+    turns = [said.as_turn(episode.user_id) for said in as_conversation(episode).turns]
+    scenes: list[Scene] = []
+    for session in episode.sessions:
+        mine = [turn for turn in turns if turn.session_id == session.session_id]
+        size = 1 if chunks is None else -(-len(mine) // chunks)
+        scenes += script_of(episode.user_id, mine, turns_per_add=size).scenes
+    named = (replace(scene, intake_id=f"{episode.user_id}/{at}") for at, scene in enumerate(scenes))
+    return Script(script_of(episode.user_id, turns[:1]).bank, tuple(named))
 
 
 def _tags(question: Question) -> frozenset[str]:

@@ -198,8 +198,8 @@ class HFBackbone:
             self._folders[name] = folder.resolve()
 
     def serve(self, name: str, model: Any) -> None:
-        """Serve a module tree over tensors that somebody else trains, as they are now. After each change serve it under a
-        new name and unload the old one, because what was computed with the old weights is kept by name; and change
+        """Serve a module tree over tensors that somebody else trains, as they are now. After each change serve it under
+        a new name and unload the old one, because what was computed with the old weights is kept by name; and change
         nothing while requests for it run. The tree itself must be run by nobody else (`adapters.twin` makes one)."""
         with self._loading:
             if name in self._lanes:

@@ -1,0 +1,52 @@
+"""A run from its configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memkit.adapters import Registry
+from memkit.embedders import make_embedder
+from memkit.pipeline.decide import Settings
+from memkit_train.config import TrainConfig
+from memkit_train.lora import LoraSpec
+from memkit_train.online.data import gather
+from memkit_train.online.run import Machine, Polished, polish
+from memkit_train.online.settings import OnlineSettings
+from memkit_train.report.folder import RunFolder, Tick
+from memkit_train.rung import parent_of, registry_path
+
+
+def learn(
+    config: TrainConfig, run: RunFolder, tick: Tick | None = None, *, resume: bool = True, smoke: bool = False
+) -> Polished:
+    found = gather(config)
+    parent = None
+    if config.data.world is None or config.data.registry is not None:
+        registry = Registry(registry_path(config))
+        try:
+            named = parent_of(registry, config)
+            parent = None if named is None else registry.path(named)
+        finally:
+            registry.close()
+    method, model, data = config.method, config.model, config.data
+    machine = Machine(
+        model.dtype, model.device, 256, method.gradient_checkpointing, method.save_steps, method.report_to
+    )
+    run.record["data"] = {"talks": len(found.talks), "heldout": len(found.heldout), "subjects": found.subjects}
+    run.write()
+    return polish(
+        model.base, found.talks, found.heldout, run.path,
+        settings=tiny(config.online) if smoke else config.online, parent=parent, episodes=found.episodes,
+        spec=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), machine=machine,
+        embedder=make_embedder(data.embedder), decide=Settings(mode=data.mode, instructions=data.instructions),
+        seed=method.seed, run=run, tick=tick, resume=resume,
+    )  # fmt: skip
+
+
+def tiny(settings: OnlineSettings) -> OnlineSettings:
+    """The same run, two steps of next to nothing."""
+    raw: dict[str, Any] = settings.model_dump()
+    raw |= {"group": 2, "states": 2, "talks": 2, "questions": 1, "refresh": 2, "rerolls": 2, "iterations": 1}
+    raw["stages"] = [{**stage, "steps": 2, "sessions": 2} for stage in raw["stages"]]
+    raw["stop"] |= {"every": 2, "users": 2, "m_fail": 1.0}
+    return OnlineSettings.model_validate(raw)
