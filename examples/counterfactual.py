@@ -1,19 +1,23 @@
 """What would another policy have decided here? Re-enter a user's logged decisions and ask again.
 
-    python examples/counterfactual.py ./memory ana                          # the built-in rules against the log
-    python examples/counterfactual.py ./memory ana --model hf:./my-model    # any model against the log
+    python examples/counterfactual.py ./memory ana                              # the built-in rules against the log
+    python examples/counterfactual.py ./memory ana --model hf:./my-model        # a model beside the rules
+    python examples/counterfactual.py ./memory ana --model hf:./my-model --adapter ./memory/adapters/DIGEST
 
-Every turn is decided anew on the bank as it was then. Nothing is written.
+With `--adapter` (a folder with a LoRA), the model without it stands beside the model with it: what the new adapter
+would have decided in these very traces. Every turn is decided anew on the bank as it was then. Nothing is written.
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from memkit import Memory
-from memkit.pipeline.decide import decide, drive
-from memkit.pipeline.replay import logged_turns, task_of
+from memkit.backbones import make_backbone
+from memkit.embedders import make_embedder
+from memkit.pipeline.decide import Settings
+from memkit_train.compare import Comparison, compare, diff, states_of
+from memkit_train.replay import Env, Policy
+from memkit_train.trajectories import StoreSource
 
 
 def main() -> None:
@@ -21,31 +25,35 @@ def main() -> None:
     parser.add_argument("store")
     parser.add_argument("user")
     parser.add_argument("--model")
+    parser.add_argument("--adapter")
+    parser.add_argument("--mode", default="split", choices=["split", "fused"], help="how the log was decided")
     args = parser.parse_args()
-    with Memory(args.store, model=args.model) as memory:
-        same, total = compare(memory, args.user)
-    print(f"{same} of {total} turns would have been decided the same way")
+    if args.adapter and not args.model:
+        parser.error("--adapter needs the --model that it was trained for")
+    found = look_again(args.store, args.user, args.model, args.adapter, args.mode)
+    if not found.cases:
+        parser.exit(4, f"{args.user} has no decided turn in {args.store}\n")
+    print("\n".join(diff(found)))
+    for side, name in zip("ab", dict.fromkeys(found.names), strict=False):
+        as_then = round(found.as_logged(side) * len(found.cases))
+        print(f"{name}: {as_then} of {len(found.cases)} turns as they were decided then")
 
 
-def compare(memory: Memory, user: str) -> tuple[int, int]:
-    runtime = memory._runtime
-    same = total = 0
-    for bank, _ in runtime.journal.user_banks(user):
-        for logged in logged_turns(runtime.journal, runtime.embedder, bank):
-            task, _ = task_of(logged, runtime.journal, context_turns=runtime.config.context_turns)
-            decided = drive(decide(task, runtime.settings, runtime.embedder), runtime.backbone.generate)
-            then = [(op.action, op.text) for op in logged.ops if op.action != "noop"]
-            now = [(draft.action, draft.text) for draft in decided.drafts if draft.action != "noop"]
-            total += 1
-            same += then == now
-            if then != now:
-                said = " / ".join(turn.text for turn in logged.intake.intake.turns)
-                print(f"said     {said}\n  then   {show(then)}\n  now    {show(now)}")
-    return same, total
-
-
-def show(ops: list[tuple[str, Any]]) -> str:
-    return "; ".join(f"{action.upper()} {text or ''}".strip() for action, text in ops) or "nothing"
+def look_again(store: str, user: str, model: str | None, adapter: str | None, mode: str) -> Comparison:
+    env = Env(make_embedder("hash"), Settings(mode=mode))
+    with StoreSource(store) as source:
+        states = states_of(source, env, users=[user])
+    rules, asked = make_backbone(None), make_backbone(model)
+    try:
+        if adapter is not None:
+            asked.load_adapter("candidate", adapter)
+            sides = Policy(asked, name="without"), Policy(asked, "candidate", name="with")
+        else:
+            sides = Policy(rules, name="rules"), Policy(asked, name=model or "rules")
+        return compare(states, *sides, env)
+    finally:
+        asked.close()
+        rules.close()
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ class MemkitStore(BaseStore):
     index: `dims`, `embed`, `fields` as LangGraph has them, and `distance_type` ("cosine", "inner_product", "l2"). Left
         out, the memory's own embedder searches the whole value.
     ttl: `default_ttl`, `refresh_on_read`, `omit_expired`, `sweep_interval_minutes` (a thread then sweeps). Where it is
-        given without `refresh_on_read`, reads renew only if they say `refresh_ttl=True`, as in LangGraph's SqliteStore."""
+        given without `refresh_on_read`, reads renew only where they say so, as in LangGraph's SqliteStore."""
 
     supports_ttl = True
     __slots__ = (

@@ -1,19 +1,29 @@
-"""Clean environments: each extra installs alone from the wheel, and every module of its plug imports there."""
+"""Clean environments: each extra installs alone from the wheel, and every module that it is there for imports there."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from tests.bench._table import Row
-from tests.integrations.test_packaging import EXTRAS, INTEGRATIONS, extras
+from tests.integrations.test_packaging import EXTRAS, PLUGS, extras
+from tests.test_house import PROJECT
 
 ROOT = Path(__file__).parents[2]
 MOST = 31
 """Packages of the core, all told."""
+OWN = {
+    "": ["memkit_migrate", "memkit_plug"], "local": ["memkit.backbones", "memkit.adapters"],
+    "minilm": ["memkit.embedders"], "train": ["memkit_train"], "dev": ["memkit"], "plugs": PLUGS,
+}  # fmt: skip
+"""What extras are for that are no plug's own."""
+TORCH = os.environ.get("TORCH", "torch==2.13.0")
+"""Installed first where an extra needs it, as the Makefile does, so that no other package picks a build of its own."""
 _IMPORT = """
 import importlib, pkgutil, sys
 for name in sys.argv[1:]:
@@ -26,15 +36,20 @@ for name in sys.argv[1:]:
 
 
 def rows(full: bool) -> list[Row]:
-    plugs = sorted(path.parent.name for path in INTEGRATIONS.glob("memkit_*/__init__.py"))
-    cases: dict[str, list[str]] = {"": ["memkit_migrate"]}
-    for plug in plugs:
-        for extra in extras(plug):
-            cases[extra] = [plug]
-    assert set(EXTRAS) <= set(plugs)
+    assert set(EXTRAS) <= set(PLUGS)
     with tempfile.TemporaryDirectory() as folder:
         wheel = _wheel(Path(folder))
-        return [row for extra, names in cases.items() for row in _case(Path(folder), wheel, extra, names)]
+        return [_case(Path(folder), wheel, extra, names) for extra, names in cases().items()]
+
+
+def cases() -> dict[str, list[str]]:
+    """Extra → the packages that import with it alone. No extra may be without."""
+    found = {extra: list(names) for extra, names in OWN.items()}
+    for plug in PLUGS:
+        for extra in extras(plug):
+            found.setdefault(extra, []).append(plug)
+    assert set(found) == {"", *PROJECT["optional-dependencies"]}
+    return found
 
 
 def _wheel(folder: Path) -> Path:
@@ -43,23 +58,29 @@ def _wheel(folder: Path) -> Path:
     return wheel
 
 
-def _case(folder: Path, wheel: Path, extra: str, plugs: list[str]) -> list[Row]:
-    name = f"memkit[{extra}] alone, {', '.join(plugs)} imports" if extra else "core alone, memkit_migrate imports"
+def _case(folder: Path, wheel: Path, extra: str, packages: list[str]) -> Row:
+    name = f"memkit[{extra}] alone" if extra else "core alone"
     place = folder / (extra or "core")
+    needs = PROJECT["optional-dependencies"].get(extra, [])
     try:
         _run(sys.executable, "-m", "venv", str(place))
         python = str(place / "bin" / "python")
-        wanted = f"{wheel}[{extra}]" if extra else str(wheel)
-        _run(python, "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check", wanted)
-        _run(python, "-I", "-c", _IMPORT, *plugs)
+        install = [python, "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
+        if any(line.startswith("torch") for line in needs):
+            _run(*install, TORCH)
+        _run(*install, f"{wheel}[{extra}]" if extra else str(wheel))
+        _run(python, "-I", "-c", _IMPORT, *packages)
         listed = json.loads(_run(python, "-m", "pip", "list", "--format", "json", "--disable-pip-version-check"))
     except subprocess.CalledProcessError as error:
         why = (error.stderr.strip().splitlines() or ["?"])[-1]
-        return [Row(name, None, "", "installs, imports", False, why[:160])]
+        return Row(name, None, "", "installs, imports", False, why[:160])
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
     count = len([one for one in listed if one["name"] not in ("memkit", "pip", "setuptools")])
+    note = f"imports {', '.join(packages)}"
     if extra:
-        return [Row(name, count, "packages", "installs, imports", True)]
-    return [Row(name, count, "packages", f"<= {MOST}", count <= MOST)]
+        return Row(name, count, "packages", "installs, imports", True, note)
+    return Row(name, count, "packages", f"<= {MOST}", count <= MOST, note)
 
 
 def _run(*command: str) -> str:

@@ -2,13 +2,19 @@
 
     with FakeVLLM(base="tiny", max_lora_rank=16) as server: …  server.url
 
-Its "model" is `tests.adapters._make.log_probs` over the loaded file, so probes can pass and fail. Faults are switched
-on by attribute: `runtime_loading = False`, `swallow_loads = True`, `next_error = (status, body)`, `ignore_adapters`.
+Its "model" is `tests.adapters._make.log_probs` over the loaded file, so probes can pass and fail; asked to chat, it
+notes the last quoted words as a fact and adds it. Faults are switched on by attribute: `runtime_loading = False`,
+`swallow_loads = True`, `next_error = (status, body)`, `ignore_adapters`.
+
+`python -m tests.fakes.vllm_server --base my-model` serves until interrupted.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,10 +22,13 @@ from types import TracebackType
 from typing import Any
 
 from tests.adapters._make import log_probs
+from tests.stub_server import completion
 
 
 class FakeVLLM:
-    def __init__(self, *, base: str = "tiny", max_lora_rank: int = 16, api_key: str | None = None) -> None:
+    def __init__(
+        self, *, base: str = "tiny", max_lora_rank: int = 16, api_key: str | None = None, port: int = 0
+    ) -> None:
         self.base, self.max_lora_rank, self.api_key = base, max_lora_rank, api_key
         self.loras: dict[str, str] = {}
         self.requests: list[tuple[str, str, Any]] = []
@@ -39,7 +48,7 @@ class FakeVLLM:
 
             def log_message(self, *args: object) -> None: ...
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._thread = threading.Thread(target=lambda: self._server.serve_forever(0.02), daemon=True)
 
     @property
@@ -77,6 +86,8 @@ class FakeVLLM:
             return 200, self._models()
         if (method, handler.path) == ("POST", "/v1/completions"):
             return self._complete(body)
+        if (method, handler.path) == ("POST", "/v1/chat/completions"):
+            return self._chat(body)
         if self.runtime_loading and (method, handler.path) == ("POST", "/v1/load_lora_adapter"):
             return self._load(body)
         if self.runtime_loading and (method, handler.path) == ("POST", "/v1/unload_lora_adapter"):
@@ -122,10 +133,23 @@ class FakeVLLM:
         del self.loras[name]
         return 200, f"Success: LoRA adapter '{name}' removed successfully."
 
+    def _chat(self, body: Any) -> tuple[int, Any]:
+        if (missing := self._missing(body["model"])) is not None:
+            return missing
+        asked, told = (str(body["messages"][at]["content"]) for at in (0, -1))
+        quoted = re.findall(r'"([^"]+)"', told)
+        text = "ADD" if "one operation per line" in asked else f"1 {quoted[-1]}" if quoted else "NONE"
+        return 200, completion(text, body, token_ids=bool(body.get("return_token_ids")))
+
+    def _missing(self, model: str) -> tuple[int, Any] | None:
+        if model in (self.base, *self.loras):
+            return None
+        return error(f"The model `{model}` does not exist.", "NotFoundError", 404)
+
     def _complete(self, body: Any) -> tuple[int, Any]:
         model, ids = body["model"], body["prompt"]
-        if model not in (self.base, *self.loras):
-            return error(f"The model `{model}` does not exist.", "NotFoundError", 404)
+        if (missing := self._missing(model)) is not None:
+            return missing
         weights = None
         if model != self.base and not self.ignore_adapters:
             weights = (Path(self.loras[model]) / "adapter_model.safetensors").read_bytes()
@@ -139,3 +163,18 @@ class FakeVLLM:
 
 def error(message: str, kind: str, status: int) -> tuple[int, Any]:
     return status, {"error": {"message": message, "type": kind, "param": None, "code": status}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.fakes.vllm_server", description=__doc__)
+    parser.add_argument("--base", default="tiny")
+    parser.add_argument("--port", type=int, default=8000)
+    args = parser.parse_args()
+    with FakeVLLM(base=args.base, port=args.port) as server:
+        print(f"{server.url} (no vLLM: its routes and errors, with scripted text)", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -21,7 +21,7 @@ ALSO = {"memkit_mcp": {"pydantic"}, "memkit_otel": {"opentelemetry"}, "memkit_ag
 def extras(plug: str) -> list[str]:
     name = plug.removeprefix("memkit_")
     known = PROJECT["optional-dependencies"]
-    return EXTRAS.get(plug, [one for one in (name, name.replace("_", "-")) if one in known])
+    return EXTRAS.get(plug, [one for one in dict.fromkeys((name, name.replace("_", "-"))) if one in known])
 
 
 @pytest.mark.parametrize("plug", [plug for plug in PLUGS if plug in EXTRAS or extras(plug)])
