@@ -4,20 +4,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from memkit.errors import MemkitError
 
 
 def main() -> None:
     from memkit.cli.show import fail
     from memkit.errors import MemkitError, MissingExtra
     from memkit_train.cli.app import app
-    from memkit_train.errors import DataError
+    from memkit_train.errors import DataError, TrainError, resources
 
     try:
-        app(standalone_mode=True)
+        with resources("it was not a training step"):
+            app(standalone_mode=True)
     except DataError as error:
         fail(error)
         sys.exit(2)
@@ -29,20 +26,8 @@ def main() -> None:
         extra = MissingExtra(f"{error.name} is not installed", fix="pip install 'memkit[train]'")
         sys.exit(fail(extra))
     except OSError as error:
-        sys.exit(fail(_disk(error)))
+        sys.exit(fail(TrainError(f"{type(error).__name__}: {error}", fix="check the path and its permissions")))
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; the same command goes on from the last checkpoint\n")
         sys.exit(1)
 
-
-def _disk(error: OSError) -> MemkitError:
-    import errno
-
-    from memkit_train.errors import TrainError
-
-    if error.errno == errno.ENOSPC:
-        return TrainError(
-            "the disk is full", why=str(error.filename or ""),
-            fix="make room and run the same command again: it goes on from the last checkpoint",
-        )  # fmt: skip
-    return TrainError(f"{type(error).__name__}: {error}", fix="check the path and its permissions")

@@ -70,10 +70,13 @@ class StoreSource:
         self._table = Trajectories(self.path / SEALED, lock=self.journal.lance_lock)
         self.journal.sealed = self._table.fetch
         self._banks: dict[Bank, bool] = {}
+        """What each bank allows, asked once per stream: an opt-out counts from the next read on, however long ago its
+        decisions were sealed."""
 
     # -- who ---------------------------------------------------------------------------------------------------
 
     def users(self) -> list[str]:
+        self._banks.clear()
         return [
             info.user_id for info in self.journal.users()
             if any(self._trainable(Bank(info.user_id, agent)) for agent in info.agents)
@@ -128,14 +131,16 @@ class StoreSource:
 
     def answers(self, *, user_id: str | None = None) -> Iterator[AnswerEvent]:
         """Reads that led to an answer, the runtime's own or one that the app reported."""
+        self._banks.clear()
         for trace in self.journal.iter_traces(user_id=user_id):
             if "answer" in trace.payload and self._trainable(trace.bank):
                 yield answer_event(trace.trace_id, trace.bank, trace.state_seq, trace.payload, trace.created_at)
 
     def episodes(self, users: Sequence[str] | None = None) -> Iterator[Episode]:
-        self._banks.clear()
+        """What somebody forbids while this runs is left out from the next user on."""
         barred = self.journal.untrainable_intakes()
         for user_id in self.users() if users is None else users:
+            self._banks.clear()
             yield self._episode(user_id, barred)
 
     def _episode(self, user_id: str, barred: set[str]) -> Episode:

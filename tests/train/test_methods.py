@@ -263,3 +263,17 @@ def test_no_private_method_of_trl_is_touched() -> None:
         assert not [
             node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and "Trainer" in ast.unparse(node)
         ]
+
+
+@pytest.mark.parametrize("method", ["sft", "kto", "dpo"])
+def test_rows_of_another_vocabulary_are_left_out_and_refused_by_name(method: str, tmp_path: Path) -> None:
+    module, settings, rows = {
+        "sft": (sft, sft.SftConfig, good_rows()), "kto": (kto, kto.KtoConfig, labelled()),
+        "dpo": (dpo, dpo.DpoConfig, pairs()),
+    }[method]  # fmt: skip
+    foreign = [replace(row, vocabulary="of another tokenizer", ref="d_9") for row in rows]
+    chosen = settings(output=tmp_path, **{**COMMON, "epochs": 1})
+    with pytest.raises(WrongVocabulary, match=f"{method} cannot use this log.*d_9"):
+        module.train([*rows[:2], *foreign], tiny.base(), None, chosen)  # type: ignore[operator]
+    mostly = module.train([*rows, *foreign[:2]], tiny.base(), None, chosen)  # type: ignore[operator]
+    assert mostly.metrics["rows/trained"] == len(rows)
