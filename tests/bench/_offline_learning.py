@@ -1,0 +1,207 @@
+"""What `offline-training` and `offline-rungs` share: logs of simulated users, adapters made of them by the trainer's
+own stages, and how good a policy is for users whom nobody trained on.
+
+A policy is scored by the answers that its banks allow: it hears and manages the talk of held-out users from an empty
+bank, and an exact reader, the same for all, answers every final question from what the runtime's retrieval serves.
+Start is the biased checkpoint, which also wrote the log; ceiling is the skilled one.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import torch
+
+from memkit.backbones.hf import HFBackbone, checkpoint
+from memkit.embedders import make_embedder
+from memkit_train import tiny
+from memkit_train.collect import Collected, collect, open_source
+from memkit_train.config import TrainConfig, load
+from memkit_train.evaluate.bootstrap import mean_by_cluster
+from memkit_train.replay import Env, Policy, script_of
+from memkit_train.rewards import Answers, Probed
+from memkit_train.rung import train
+from memkit_train.trajectories.rows import rows as rows_of
+from memkit_train.trial import HeldOut, Trial, trials
+from memkit_train.worlds import Episode, Knobs, Manners, OracleBackbone, Truth, generate, matches
+from tests.bench._table import Row
+from tests.bench._users import live
+from tests.train.policies import turns_of
+
+SEEDS = (61, 62, 63)
+USERS, HELD = 80, 40
+ROLES = ("manager",)
+"""The bias is the manager's."""
+EXPLORE = 1.0
+"""Share of the logged decisions that were sampled at temperature 1: greedy ones hold no news."""
+DIGESTS: Mapping[str, str] = {"skilled": "", "biased": ""}
+"""Weights that every figure belongs to; filled in when the checkpoints are made."""
+_T95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
+"""Student's t for a two-sided 95 % interval of n runs."""
+
+Scores = Mapping[str, Mapping[str, Sequence[float]]]
+"""Policy → user → 1.0 for every question that its bank allowed to be answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One seed: users who talk to the biased model, and others to score by."""
+
+    seed: int
+    folder: Path
+    users: int = USERS
+    held: int = HELD
+
+    def log(self, rated: float = 0.3, name: str = "log") -> Path:
+        episodes = generate(self.users, seed=self.seed, knobs=Knobs(), split="train")
+        live(self.folder / name, episodes, tiny.checkpoint("biased"), manners=Manners(rated=rated), seed=self.seed,
+             explore=EXPLORE)  # fmt: skip
+        return self.folder / name
+
+    def config(self, store: Path, method: str, **changes: Any) -> TrainConfig:
+        sets = {
+            "data.store": store, "data.heldout_share": 0.0, "data.roles": list(ROLES), "model.parent": "base",
+            "model.base": tiny.checkpoint("biased"), "model.device": "cpu", "method.name": method,
+            "method.seed": self.seed, "method.save_steps": 0, "gate.canaries": 0, "output": self.folder / "runs",
+            **changes,
+        }  # fmt: skip
+        return load(None, [f"{name}={value}" for name, value in sets.items()])
+
+    def collected(self, config: TrainConfig) -> Collected:
+        with open_source(config) as source:
+            return collect(source, config, make_embedder("hash"), now=datetime.now(UTC))
+
+    def adapter(
+        self, name: str, config: TrainConfig, found: Collected, *, parent: Path | None = None, **more: Any
+    ) -> Path:
+        return train(config, self.folder / name, found.rows, found.replay, parent, **more).path
+
+    def held_out(self) -> list[Episode]:
+        return generate(self.held, seed=1_000 + self.seed, knobs=Knobs(), split="heldout")
+
+
+def shuffled(found: Collected, seed: int) -> Collected:
+    """The same decisions, each with the label of another one of its role."""
+    rng, by_role = random.Random(seed), dict[str, list[float | None]]()
+    for row in found.rows:
+        by_role.setdefault(row.role, []).append(row.reward)
+    for labels in by_role.values():
+        rng.shuffle(labels)
+    return replace(found, rows=[replace(row, reward=by_role[row.role].pop()) for row in found.rows])
+
+
+def unfiltered(config: TrainConfig, like: Collected, seed: int) -> Collected:
+    """As many logged decisions as there are good ones, taken blindly: imitation of oneself."""
+    with open_source(config) as source:
+        every = [replace(row, reward=1.0) for row in rows_of(source.decisions(), source.subject, now=datetime.now(UTC))
+                 if row.role in ROLES]  # fmt: skip
+    good = sum(row.reward is not None and row.reward >= 0.5 for row in like.rows)
+    return replace(like, rows=random.Random(seed).sample(every, min(good, len(every))), replay=[])
+
+
+def tried(world: World, adapters: Mapping[str, Path | None], *, skilled: bool = True) -> dict[str, Trial]:
+    """Every adapter over the biased base (None: the base alone), and the skilled checkpoint, on the same users."""
+    episodes = world.held_out()
+    truth, embedder = Truth(episodes), make_embedder("hash")
+    answers = Answers(OracleBackbone(truth), embedder)
+    users = [HeldOut(one.user_id, script_of(one.user_id, turns_of(one)), probes(one)) for one in episodes]
+    found: dict[str, Trial] = {}
+    groups: list[tuple[tiny.Name, Mapping[str, Path | None]]] = [("biased", adapters)]
+    for base, members in [*groups, *([("skilled", {"ceiling": None})] if skilled else [])]:
+        with HFBackbone(tiny.checkpoint(base), threads=1, max_batch=64, validity_sample=1.0,
+                        max_adapters=32) as backbone:  # fmt: skip
+            for name, folder in members.items():
+                if folder is not None:
+                    backbone.load_adapter(name, folder, merged=True)
+            policies = [Policy(backbone, name if folder is not None else None, roles=ROLES, name=name)
+                        for name, folder in members.items()]  # fmt: skip
+            for policy in policies:
+                (found[policy.name],) = trials(Env(embedder), [policy], users, answers, metric="answer_em")
+    return found
+
+
+def scores(world: World, found: Mapping[str, Trial]) -> dict[str, dict[str, list[float]]]:
+    questions = [(one.user_id, question) for one in world.held_out() for question in _asked(one)]
+    out: dict[str, dict[str, list[float]]] = {}
+    for name, trial in found.items():
+        for (user, question), case in zip(questions, trial.cases, strict=True):
+            out.setdefault(name, {}).setdefault(user, []).append(float(matches(question, case.answer)))
+    return out
+
+
+def _asked(episode: Episode) -> list[Any]:
+    return [question for question in episode.questions if question.as_of is None]
+
+
+def probes(episode: Episode) -> tuple[Probed, ...]:
+    return tuple(
+        Probed(one.text, one.expected, one.asked_at, one.evidence, None,
+               frozenset({"abstain"} if not one.answer else {"update"} if one.stale else ()), one.question_id)
+        for one in _asked(episode)
+    )  # fmt: skip
+
+
+# -- over seeds --------------------------------------------------------------------------------------------------------
+
+
+def each_seed(job: Callable[[World], Any], seeds: Sequence[int] = SEEDS, *, workers: int = 2) -> list[Any]:
+    """One world per seed, two at a time: as many as the cores that the figures are promised for."""
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_single) as pool:
+        return list(pool.map(_in_folder, [job] * len(seeds), seeds))
+
+
+def _single() -> None:
+    torch.set_num_threads(1)
+
+
+def _in_folder(job: Callable[[World], Any], seed: int) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        return job(World(seed, Path(folder)))
+
+
+@dataclass(frozen=True, slots=True)
+class OverSeeds:
+    """A figure with the interval of its mean over seeds."""
+
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> OverSeeds:
+        return cls(tuple(values))
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.values)
+
+    @property
+    def half(self) -> float:
+        count = len(self.values)
+        return _T95[count] * stdev(self.values) / count**0.5 if count > 1 else float("nan")
+
+    def __str__(self) -> str:
+        each = ", ".join(f"{value:.3f}" for value in self.values)
+        return f"{self.mean:.3f} ± {self.half:.3f} (95 %, by seed {each})"
+
+
+def mean(table: Mapping[str, Sequence[float]]) -> float:
+    return mean_by_cluster(table, draws=2).value
+
+
+def checkpoints() -> list[Row]:
+    """The base and its bias stage are the ones that the figures belong to."""
+    rows: list[Row] = []
+    for name, wanted in DIGESTS.items():
+        folder = tiny.checkpoint(name)  # type: ignore[arg-type]
+        found = checkpoint.weight_digest(folder) if (folder / "config.json").is_file() else "not built"
+        rows.append(Row(f"{name} checkpoint has its digest", float(found == wanted), "", "1", found == wanted,
+                        found[:16]))  # fmt: skip
+    return rows
