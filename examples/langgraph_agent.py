@@ -33,8 +33,8 @@ class State(TypedDict):
 
 
 def build(memory: Memory, model: Model) -> Any:
-    """Reply with what is recalled, then learn. The recalled block goes into the model call and never into the state: what is in the
-    state is said again to the next extraction, and would come back as a memory of a memory."""
+    """Reply with what is recalled, then learn. The recalled block goes into the model call and never into the state:
+    what is in the state is said again to the next extraction, and would come back as a memory of a memory."""
 
     def reply(state: State, *, store: BaseStore) -> dict[str, Any]:
         user, said = state["user"], state["messages"][-1].content

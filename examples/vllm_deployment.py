@@ -19,7 +19,7 @@ from memkit.adapters import VLLMHost
 from memkit.errors import MemkitError, ModelUnavailable
 
 LOCAL = {"style": "compact", "mode": "split", "extra_body": {"return_token_ids": True}}
-"""Asked as a model in process is, and as adapters are trained; with token ids, so that decisions can be learned from."""
+"""Asked as a model in process is and as adapters are trained; with token ids, so that decisions can be learned from."""
 START = "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 vllm serve {base} --enable-lora --max-lora-rank {rank} --max-loras 2"
 
 

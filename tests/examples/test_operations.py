@@ -209,8 +209,8 @@ def test_the_walk_through_loads_proves_serves_and_rolls_back(tmp_path: Path) -> 
     with FakeVLLM(base="tiny") as first, FakeVLLM(base="tiny") as second:
         urls = ("--url", first.url, "--url", second.url)
         out = run("vllm_deployment.py", *urls, "--base", "tiny", "--adapter", str(folder), cwd=tmp_path)
-        (digest,) = second.loras
         chats = [body["model"] for _, path, body in first.requests if path == "/v1/chat/completions"]
+        (digest,) = {body["lora_name"] for _, path, body in second.requests if path == "/v1/load_lora_adapter"}
     assert "2 replica(s) answer; loaded there: no adapter" in out
     assert "its probe's log-probs agree" in out
     assert f"the manager was asked as {digest[:12]}" in out
