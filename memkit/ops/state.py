@@ -30,6 +30,10 @@ class BankState:
         """Live memories in the order of the op that last wrote them."""
         return iter(sorted(self._records.values(), key=lambda record: (record.seq, record.id)))
 
+    def values(self) -> Iterable[MemoryRecord]:
+        """Live memories in no order."""
+        return self._records.values()
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BankState) and self._records == other._records
 
@@ -40,7 +44,8 @@ class BankState:
         ordered = sorted(ops, key=lambda op: op.seq)
         if not ordered:
             return self
-        state = BankState(self._records, ordered[-1].seq)
+        state = BankState(seq=ordered[-1].seq)
+        state._records, state._by_content = self._records.copy(), self._by_content.copy()
         for op in ordered:
             state._apply_image(op)
         return state

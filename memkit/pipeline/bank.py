@@ -1,11 +1,15 @@
 """A bank that can be searched: its records, and the index of the same records. Immutable.
 
 The runtime loads one per warm bank; replay builds one in memory. Both search and step it through this class, which is
-why a decision sees the same candidates in production and in training."""
+why a decision sees the same candidates in production and in training. A snapshot is a reference; a step is embedded and
+indexed when somebody searches it, from the nearest bank before it that was searched, so that the many states of a
+replay which nobody searches cost next to nothing."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -24,12 +28,58 @@ if TYPE_CHECKING:
 Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What leads from the bank before to this one."""
+
+    start: LiveBank
+    """The newest bank before that had been searched."""
+    before: weakref.ref[LiveBank]
+    """Weak, so that a long run of states does not keep all of them alive."""
+    changed: list[MemoryRecord]
+    removed: list[str]
+    embedder: Embedder
+
+
 class LiveBank:
-    def __init__(self, index: BankIndex, seq: int, state: BankState | None = None) -> None:
+    def __init__(self, index: BankIndex | _Step, seq: int, state: BankState | None = None) -> None:
         """`state` holds the records of `index`; it is made when somebody asks for more than a ranking."""
-        self.index, self.seq = index, seq
+        self.seq = seq
+        self._index, self._step = (None, index) if isinstance(index, _Step) else (index, None)
         if state is not None:
             self.state = state
+
+    @property
+    def index(self) -> BankIndex:
+        step = self._step
+        if step is not None:  # two threads may both get here, and come to the same
+            self._index = self._stepped(step)
+            self._step = None
+        assert self._index is not None
+        return self._index
+
+    def _stepped(self, step: _Step) -> BankIndex:
+        before, changed, removed = step.before(), step.changed, step.removed
+        if before is None or before._index is None:
+            start = self._nearest(step)
+            here = {record.id: record for record in start.records}
+            changed = [record for record in self.state.values() if here.get(record.id) is not record]
+            removed = [key for key in here if self.state.get(key) is None]
+        else:
+            start = before._index
+        if not changed and not removed:
+            return start
+        vectors = step.embedder.embed([embed_text(record) for record in changed])
+        return start.updated(list(zip(changed, vectors, strict=True)), removed)
+
+    def _nearest(self, step: _Step) -> BankIndex:
+        """The index of the nearest bank before that has one by now."""
+        later: _Step | None = step
+        while later is not None and (bank := later.before()) is not None:
+            if bank._index is not None:
+                return bank._index
+            later = bank._step
+        return step.start.index
 
     @cached_property
     def state(self) -> BankState:
@@ -61,21 +111,20 @@ class LiveBank:
         return cls(BankIndex.joined([part.index for part in parts]), max(part.seq for part in parts))
 
     def __len__(self) -> int:
-        return len(self.index)
+        return len(self.state if self._index is None else self._index)
 
     def after(self, ops: Sequence[Op], embedder: Embedder) -> LiveBank:
-        """The bank after `ops`; only what they changed is embedded and re-indexed."""
+        """The bank after `ops`. Only what they changed will be embedded and re-indexed."""
         if not ops:
             return self
         state = self.state.fold(ops)
         touched = {op.memory_id for op in ops if op.memory_id is not None and op.before != op.after}
         changed = [record for key in touched if (record := state.get(key)) is not None]
-        changed.sort(key=lambda record: (record.seq, record.id))
         removed = [key for key in touched if state.get(key) is None and self.state.get(key) is not None]
-        if not changed and not removed:
-            return LiveBank(self.index, state.seq, state)
-        vectors = embedder.embed([embed_text(record) for record in changed])
-        return LiveBank(self.index.updated(list(zip(changed, vectors, strict=True)), removed), state.seq, state)
+        step = self._step
+        return LiveBank(
+            _Step(self if step is None else step.start, weakref.ref(self), changed, removed, embedder), state.seq, state
+        )
 
     def candidates(
         self,

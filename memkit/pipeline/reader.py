@@ -201,6 +201,7 @@ class BankReader:
                 slot.epoch = epoch
             elif live.seq < seq:
                 live = live.after(self._journal.ops(bank=bank, after=live.seq, upto=seq), self._embedder)
+            _ = live.index  # made here, under the lock: searches that come together embed what is new once
             moved = live is not slot.live
             slot.live = live
         if moved:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,10 @@ class Records:
         return [record for row in rows if (record := made[row]) is not None]
 
     def all(self) -> list[MemoryRecord]:
-        return self.pick(range(len(self._made)))
+        if self._make is not None:
+            self.pick(range(len(self._made)))
+            self._make = None
+        return cast("list[MemoryRecord]", self._made)
 
     def __len__(self) -> int:
         return len(self._made)

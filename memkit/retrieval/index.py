@@ -2,15 +2,16 @@
 
 That sameness is by construction. Rows stand in one canonical order, (seq, id). Everything that depends on a single
 row is computed from that row alone; everything else (document frequencies, neighbours, sessions) is derived from
-the columns by exact integer arithmetic. Vectors are kept as small integers in float32: their dot products are exact,
-so no BLAS kernel, thread count or row position can change a score.
+the columns by exact integer arithmetic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +19,25 @@ from numpy.typing import NDArray
 from memkit.errors import EmbedderError
 from memkit.models import MemoryRecord
 from memkit.retrieval.columns import NO_TIME, Columns, Flags, Floats, Ints, Records
-from memkit.retrieval.lexicon import Keys, Postings, fold_speaker, name_key, read_lines
+from memkit.retrieval.lexicon import fold_speaker, read_lines
+from memkit.retrieval.postings import Entries, Postings
+from memkit.retrieval.vectors import Vectors
 
-VECTOR_SCALE = 4000
-"""Unit vectors × 4000, rounded: every partial sum of a dot product stays below 2^24, where float32 is exact."""
+T = TypeVar("T")
+Number = TypeVar("Number", bound=np.generic)
+
 SESSION_GAP = 4 * 3600 * 1_000_000
 """Where callers name no session, a silence this long (microseconds) in the conversation starts a new one."""
 K1, B = 1.2, 0.75
 """BM25's usual saturation and length normalisation."""
-TRAITS = ("length", "question", "tells_time", "tells_number", "fact", "trust", "from_user")
+TRAITS = ("length", "question", "tells_time", "tells_number", "fact", "trust", "from_user", "has_speaker")
 """Numbers that a row has by itself, whatever is asked."""
+
+
+_FEW = 8
+"""Memories up to which looking for each is cheaper than looking at every row."""
+NUMBERS = ("seqs", "at", "days", "expires", "lengths")
+"""Whole numbers of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,46 +48,58 @@ class Rows:
     speakers: list[str]
     """Folded names."""
     sessions: list[str]
-    seqs: Ints
-    at: Ints
-    days: Ints
-    expires: Ints
-    lengths: Ints
+    numbers: Ints
+    """(NUMBERS, rows)"""
     traits: Floats
-    """(rows, TRAITS)"""
-
-    @classmethod
-    def joined(cls, parts: Sequence[Rows], order: Ints) -> Rows:
-        """The rows of `parts`, one part after the other, in the given order."""
-        picked = order.tolist()
-
-        def strings(name: str) -> list[str]:
-            every = [one for part in parts for one in getattr(part, name)]
-            return [every[row] for row in picked]
-
-        def numbers(name: str) -> NDArray[np.generic]:
-            return np.concatenate([getattr(part, name) for part in parts])[order]
-
-        lists = {name: strings(name) for name in ("ids", "speakers", "sessions")}
-        arrays = {name: numbers(name) for name in ("seqs", "at", "days", "expires", "lengths", "traits")}
-        return cls(**lists, **arrays)  # pyright: ignore[reportArgumentType]
-
-    def take(self, rows: Sequence[int]) -> Rows:
-        return Rows.joined([self], np.asarray(rows, dtype=np.int64))
+    """(TRAITS, rows)"""
 
     @property
-    def canonical(self) -> Ints:
-        """The rows in canonical order."""
-        if len(self.seqs) < 2 or bool((np.diff(self.seqs) > 0).all()):
-            return np.arange(len(self.seqs))
-        keys = sorted(zip(self.seqs.tolist(), self.ids, range(len(self.ids)), strict=True))
-        return np.array([row for _, _, row in keys], dtype=np.int64)
+    def seqs(self) -> Ints:
+        return self.numbers[0]
+
+    @property
+    def at(self) -> Ints:
+        return self.numbers[1]
+
+    @property
+    def days(self) -> Ints:
+        return self.numbers[2]
+
+    @property
+    def expires(self) -> Ints:
+        return self.numbers[3]
+
+    @property
+    def lengths(self) -> Ints:
+        return self.numbers[4]
+
+    def without(self, gone: Sequence[int], more: Rows) -> Rows:
+        """These rows but for `gone` (ascending), and `more` behind them."""
+        return Rows(
+            _spliced_list(self.ids, gone, more.ids),
+            _spliced_list(self.speakers, gone, more.speakers),
+            _spliced_list(self.sessions, gone, more.sessions),
+            _spliced(self.numbers, gone, more.numbers),
+            _spliced(self.traits, gone, more.traits),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> tuple[Rows, Ints]:
+        """The rows of `parts` in canonical order, and that order: which row, counted through, stands where."""
+        ids, speakers, sessions = (
+            [one for part in parts for one in getattr(part, name)] for name in ("ids", "speakers", "sessions")
+        )
+        numbers = np.concatenate([part.numbers for part in parts], axis=1)
+        traits = np.concatenate([part.traits for part in parts], axis=1)
+        order = [row for _, _, row in sorted(zip(numbers[0].tolist(), ids, range(len(ids)), strict=True))]
+        ids, speakers, sessions = ([one[row] for row in order] for one in (ids, speakers, sessions))
+        return cls(ids, speakers, sessions, numbers[:, order], traits[:, order]), np.array(order, dtype=np.int64)
 
 
 class BankIndex:
     """Rows of one bank with their vectors and BM25 statistics. Make one with `build`, follow the bank by `updated`."""
 
-    def __init__(self, stored: Records, rows: Rows, vectors: NDArray[np.float32], postings: Postings) -> None:
+    def __init__(self, stored: Records, rows: Rows, vectors: Vectors, postings: Postings) -> None:
         """Everything in canonical order."""
         self._records = stored
         self.rows = rows
@@ -105,22 +127,19 @@ class BankIndex:
     @classmethod
     def of_columns(cls, columns: Columns, vectors: NDArray[np.float32], stored: Records) -> BankIndex:
         """The same from columns, all in canonical order; `stored` makes the records that are asked for."""
-        read = read_lines(columns)
+        read, speakers = read_lines(columns), [fold_speaker(name) for name in columns.speakers]
         traits = (
             read.size, read.asks, read.tells_time, read.tells_number, columns.facts, columns.trust, columns.from_user,
+            [name != "" for name in speakers],
         )  # fmt: skip
         rows = Rows(
             ids=columns.ids,
-            speakers=[fold_speaker(name) for name in columns.speakers],
+            speakers=speakers,
             sessions=columns.sessions,
-            seqs=columns.seqs,
-            at=columns.at,
-            days=columns.days,
-            expires=columns.expires,
-            lengths=read.lengths,
-            traits=np.stack(traits, axis=1).astype(np.float64).reshape(len(columns), len(TRAITS)),
+            numbers=np.array((columns.seqs, columns.at, columns.days, columns.expires, read.lengths), dtype=np.int64),
+            traits=np.array(traits, dtype=np.float64),
         )
-        return cls(stored, rows, _fixed_point(vectors), read.postings)
+        return cls(stored, rows, Vectors.of(vectors), read.postings)
 
     @classmethod
     def joined(cls, parts: Sequence[BankIndex]) -> BankIndex:
@@ -128,20 +147,16 @@ class BankIndex:
         parts = [part for part in parts if len(part)] or list(parts[:1])
         if len(parts) < 2:
             return parts[0] if parts else cls.build((), None)
-        together = Rows.joined([part.rows for part in parts], np.arange(sum(map(len, parts))))
-        order = together.canonical
-        place = _inverse(order)
+        rows, order = Rows.joined([part.rows for part in parts])
         records = [record for part in parts for record in part.records]
         first = np.cumsum([0, *(len(part) for part in parts)])
-        keys = np.concatenate([part.postings.keys for part in parts])
-        owners = np.concatenate([part.postings.rows + first[n] for n, part in enumerate(parts)])
-        counts = np.concatenate([part.postings.counts for part in parts])
-        by_key = np.argsort(keys, kind="stable")
+        flat = [part.postings.flat() for part in parts]
+        through = [Entries(one.keys, one.rows + first[n], one.counts) for n, one in enumerate(flat)]
         return cls(
             Records([records[row] for row in order.tolist()]),
-            together.take(order.tolist()),
-            np.concatenate([part.vectors for part in parts])[order],
-            Postings(keys[by_key], place[owners[by_key]], counts[by_key]),
+            rows,
+            Vectors(np.concatenate([part.vectors.rows for part in parts])[order]),
+            Postings.joined(through, _inverse(order)),
         )
 
     def updated(
@@ -149,49 +164,51 @@ class BankIndex:
     ) -> BankIndex:
         """The index after `changed` memories were added or rewritten and `removed` ones (ids) ended."""
         fresh = {record.id: (record, vector) for record, vector in changed}
-        gone = {*removed, *fresh}
-        kept = [row for row, memory_id in enumerate(self.rows.ids) if memory_id not in gone]
-        records = [record for record, _ in fresh.values()]
-        columns = Columns.of(records)
-        added = BankIndex.of_columns(columns, np.zeros((len(records), 0), np.float32), Records(records))
-        together = Rows.joined([self.rows.take(kept), added.rows], np.arange(len(kept) + len(records)))
-        order = together.canonical
-        place = _inverse(order)
-        every = [*self._records.pick(kept), *records]
+        gone = self._places({*removed, *fresh})
+        vectors = [np.asarray(vector, dtype=np.float32).reshape(-1) for _, vector in fresh.values()]
+        added = BankIndex.build([one for one, _ in fresh.values()], np.stack(vectors)) if vectors else _nothing()
+        if len(gone) == len(self):
+            return added
+        if not len(added):
+            return self._followed(gone, added)
+        self._check_width(added)
+        if added.rows.seqs[0] > self._newest_beside(gone):
+            return self._followed(gone, added)
+        return BankIndex.joined([self._followed(gone, _nothing()), added])
+
+    def _followed(self, gone: Sequence[int], added: BankIndex) -> BankIndex:
+        """Without some rows (ascending), and with newer ones behind the others: what nearly every change comes to."""
         return BankIndex(
-            Records([every[row] for row in order.tolist()]),
-            together.take(order.tolist()),
-            self._merged_vectors(kept, [vector for _, vector in fresh.values()])[order],
-            self._merged_postings(kept, added.postings, place),
+            Records(_spliced_list(self._records.all(), gone, added.records)),
+            self.rows.without(gone, added.rows),
+            self.vectors.following(gone, added.vectors),
+            self.postings.following(len(self), gone, added.postings),
         )
 
-    def _merged_vectors(self, kept: Sequence[int], new: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-        if not new:
-            return self.vectors[list(kept)]
-        added = _fixed_point(np.stack([np.asarray(vector, dtype=np.float32).reshape(-1) for vector in new]))
-        if not kept:
-            return added
-        if added.shape[1] != self.vectors.shape[1]:
+    def _places(self, ids: Collection[str]) -> list[int]:
+        """The rows of these memories, as far as they are here, in order."""
+        if len(ids) > _FEW:
+            return [row for row, memory_id in enumerate(self.rows.ids) if memory_id in ids]
+        here = self.rows.ids
+        return sorted(here.index(memory_id) for memory_id in ids if memory_id in here)
+
+    def _newest_beside(self, gone: Sequence[int]) -> int:
+        """The highest sequence number among the other rows."""
+        row = len(self) - 1
+        for place in reversed(gone):
+            if place != row:
+                break
+            row -= 1
+        return int(self.rows.seqs[row])
+
+    def _check_width(self, added: BankIndex) -> None:
+        width, expected = added.vectors.width, self.vectors.width
+        if width != expected:
             raise EmbedderError(
-                f"a vector of {added.shape[1]} numbers cannot join a bank of {self.vectors.shape[1]}",
+                f"a vector of {width} numbers cannot join a bank of {expected}",
                 why="all vectors of a bank come from one embedder",
                 fix="embed the whole bank with the embedder that is configured",
             )
-        return np.concatenate([self.vectors[list(kept)], added])
-
-    def _merged_postings(self, kept: Sequence[int], added: Postings, place: Ints) -> Postings:
-        """`added` numbers its rows from 0, behind the kept ones."""
-        moved = np.full(len(self), -1, dtype=np.int64)
-        moved[list(kept)] = place[: len(kept)]
-        rows = moved[self.postings.rows]
-        alive = rows >= 0
-        keys, rows, counts = self.postings.keys[alive], rows[alive], self.postings.counts[alive]
-        at = keys.searchsorted(added.keys, "right")
-        return Postings(
-            np.insert(keys, at, added.keys),
-            np.insert(rows, at, place[added.rows + len(kept)]),
-            np.insert(counts, at, added.counts),
-        )
 
     def __len__(self) -> int:
         return len(self.rows.ids)
@@ -215,30 +232,26 @@ class BankIndex:
 
     @cached_property
     def traits(self) -> dict[str, Floats]:
-        return {name: np.ascontiguousarray(self.rows.traits[:, column]) for column, name in enumerate(TRAITS)}
+        return dict(zip(TRAITS, self.rows.traits, strict=True))
 
     @cached_property
-    def speakers(self) -> dict[str, Ints]:
-        """Folded speaker name → its rows."""
-        found: dict[str, list[int]] = {}
-        for position, speaker in enumerate(self.rows.speakers):
-            if speaker:
-                found.setdefault(speaker, []).append(position)
-        return {name: np.array(rows, dtype=np.int64) for name, rows in found.items()}
+    def speakers(self) -> frozenset[str]:
+        """Folded names."""
+        return frozenset(self.rows.speakers) - {""}
 
-    @cached_property
-    def name_keys(self) -> dict[str, Keys]:
-        """Folded speaker name → the term of its first word, by which others speak of them."""
-        return {name: name_key(name) for name in self.speakers}
-
-    @cached_property
-    def has_speaker(self) -> Floats:
-        return np.array([bool(speaker) for speaker in self.rows.speakers], dtype=np.float64)
+    def said_by(self, speaker: str) -> Floats:
+        """1 for the rows of a folded name."""
+        return np.array([name == speaker for name in self.rows.speakers], dtype=np.float64)
 
     @cached_property
     def kinds(self) -> dict[str, Flags]:
-        is_fact = self.traits["fact"] > 0
+        is_fact = self.rows.traits[4] > 0
         return {"fact": is_fact, "episode": ~is_fact}
+
+    @cached_property
+    def has_talk(self) -> bool:
+        """Whether any row is part of a conversation."""
+        return bool(np.logical_or.reduce(self.kinds["episode"]))
 
     @cached_property
     def sessions(self) -> Ints:
@@ -294,17 +307,26 @@ class Talk:
         return cls(order, np.flatnonzero(fresh), np.cumsum(fresh) - 1, tuple(before), tuple(after))
 
 
+@cache
+def _nothing() -> BankIndex:
+    return BankIndex.build((), None)
+
+
 def _inverse(order: Ints) -> Ints:
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     return place
 
 
-def _fixed_point(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.rint(vectors * np.float32(VECTOR_SCALE))
+def _spliced(table: NDArray[Number], gone: Sequence[int], more: NDArray[Number]) -> NDArray[Number]:
+    """A table (one column per row of the bank) without `gone` (ascending), with `more` behind."""
+    edges = [-1, *gone, table.shape[1]]
+    return np.concatenate([*(table[:, a + 1 : b] for a, b in pairwise(edges)), more], axis=1)
 
 
-def exact_cosines(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> Floats:
-    """Cosines of unit vectors, to about 1e-4, identical in whatever order the sums are taken."""
-    products = vectors @ _fixed_point(np.asarray(query, dtype=np.float32).reshape(-1))
-    return products.astype(np.float64) / float(VECTOR_SCALE * VECTOR_SCALE)
+def _spliced_list(table: Sequence[T], gone: Sequence[int], more: Sequence[T]) -> list[T]:
+    out = list(table)
+    for place in reversed(gone):
+        del out[place]
+    out += more
+    return out

@@ -14,19 +14,20 @@ from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memkit.retrieval.columns import Columns, Floats, Ints
+from memkit.retrieval.postings import Keys, Postings
 from memkit.retrieval.stem import stem
 from memkit.retrieval.text import MONTHS, STOP_WORDS, pieces, word_of, words
-
-Keys = NDArray[np.uint64]
 
 TIME, LEADS_TIME, IN, MAY, DIGIT_FIRST, NUMBER = 1, 2, 4, 8, 16, 32
 """What kind of word it is: tells a time; does so with any word after it ("last week"); "in" and "may", which do so
 together ("in May", "May 5"); begins with a digit; tells a number."""
+_LEADS = LEADS_TIME | IN | MAY
 _TIMES = """
     yesterday today tonight tomorrow ago monday tuesday wednesday thursday friday saturday sunday weekend january
     february march april june july august september october november december since recently just
@@ -105,20 +106,6 @@ def _kind(word: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Postings:
-    """(term, row, count) triples, sorted by term."""
-
-    keys: Keys
-    rows: Ints
-    counts: Floats
-
-    def find(self, keys: Keys) -> list[tuple[Ints, Floats]]:
-        starts = self.keys.searchsorted(keys, "left").tolist()
-        ends = self.keys.searchsorted(keys, "right").tolist()
-        return [(self.rows[a:b], self.counts[a:b]) for a, b in zip(starts, ends, strict=True)]
-
-
-@dataclass(frozen=True, slots=True)
 class Read:
     """What the texts of some rows say, each row by itself."""
 
@@ -135,22 +122,18 @@ class Read:
 
 def read_lines(columns: Columns) -> Read:
     """Read the lines `embed_text` of all rows in one sweep."""
-    rows, found = len(columns), list[str]()
-    leads, totals = np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=np.int64)
-    for row, (day, speaker, text) in enumerate(
-        zip(columns.days.tolist(), columns.speakers, columns.texts, strict=True)
-    ):
-        before = len(found)
-        lead = _lead(day, speaker)
-        found += lead
+    rows, found, ends, leads = len(columns), list[str](), [0], list[int]()
+    for day, speaker, text in zip(columns.days.tolist(), columns.speakers, columns.texts, strict=True):
+        found += _lead(day, speaker)
+        leads.append(len(found))
         found += pieces(text)
-        leads[row], totals[row] = len(lead), len(found) - before
+        ends.append(len(found))
     known = _VOCABULARY.current()
-    numbers = np.fromiter(map(known.__getitem__, found), dtype=np.int64, count=len(found))
-    owners = np.repeat(np.arange(rows), totals)
-    position = np.arange(len(found)) - np.repeat(np.cumsum(totals) - totals, totals)
-    kinds = np.where(position >= np.repeat(leads, totals), known.kinds[numbers], 0)  # traits are of the text alone
-    keys = known.terms[numbers]
+    numbers = np.array([known[piece] for piece in found], dtype=np.int64)
+    owners = np.arange(rows).repeat([end - start for start, end in pairwise(ends)])
+    kinds, keys = known.kinds[numbers], known.terms[numbers]
+    for start, end in zip(ends, leads, strict=False):
+        kinds[start:end] = 0  # traits are of the text alone
     told = keys != 0
     postings, lengths = _count(keys[told], owners[told], rows)
     return Read(
@@ -178,6 +161,8 @@ def _size(count: int, letters: int) -> float:
 def _tells_time(kinds: NDArray[np.uint8], owners: Ints) -> NDArray[np.bool_]:
     """For each piece, whether a time expression begins there. Judged by words, so punctuation does not matter."""
     tells = (kinds & TIME) > 0
+    if not np.bitwise_or.reduce(kinds) & _LEADS:
+        return tells
     here, after = kinds[:-1], kinds[1:]
     pair = (here & LEADS_TIME) > 0
     pair |= ((here & IN) > 0) & ((after & MAY) > 0)
@@ -194,29 +179,14 @@ def _any(flags: NDArray[np.bool_], owners: Ints, rows: int) -> Floats:
 
 def _count(terms: Keys, owners: Ints, rows: int) -> tuple[Postings, Ints]:
     """Postings of terms (as often as they occur) and of pairs of neighbours (once per row)."""
-    size = len(terms)
-    keys, whose = np.zeros(2 * size, dtype=np.uint64), np.repeat(owners, 2)
-    keys[0::2] = terms
-    if size:
-        keys[1:-1:2] = pair_keys(terms)
-    wanted = np.ones(2 * size, dtype=bool)
-    wanted[1:-1:2] = owners[1:] == owners[:-1]
-    wanted[-1:] = False
-    is_term = np.zeros(2 * size, dtype=bool)
-    is_term[0::2] = True
-    keys, whose, is_term = keys[wanted], whose[wanted], is_term[wanted]
-    order = np.argsort(keys, kind="stable")  # rows ascend already, so they do within each key
-    keys, whose, is_term = keys[order], whose[order], is_term[order]
-    fresh = np.ones(len(keys), dtype=bool)
+    follows = owners[1:] == owners[:-1]
+    keys = np.concatenate((terms, pair_keys(terms)[follows]))
+    whose = np.concatenate((owners, owners[1:][follows]))
+    order = keys.argsort(kind="stable")  # rows ascend already, so they do within each key
+    keys, whose = keys[order], whose[order]
+    fresh = np.full(len(keys), True)
     fresh[1:] = (keys[1:] != keys[:-1]) | (whose[1:] != whose[:-1])
-    starts = np.flatnonzero(fresh)
-    counts = np.zeros(0)
-    if len(starts):
-        pairs = np.logical_or.reduceat(~is_term, starts)
-        counts = np.add.reduceat(is_term.astype(np.float64), starts) + pairs
-    return Postings(keys[starts], whose[starts], counts), np.bincount(owners, minlength=rows)
-
-
-def name_key(name: str) -> Keys:
-    """The term of a name's first word, by which others speak of its bearer."""
-    return np.array([term_key(name.split()[0]) or 1], dtype=np.uint64)
+    starts = fresh.nonzero()[0]
+    counts = (np.concatenate((starts[1:], [len(keys)])) - starts).astype(np.float64)
+    counts[order[starts] >= len(terms)] = 1.0
+    return Postings.of(keys[starts], whose[starts], counts), np.bincount(owners, minlength=rows)

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memkit.models import Kind, MemoryRecord
-from memkit.retrieval.lexicon import Keys, pair_keys, term_key
+from memkit.retrieval.lexicon import pair_keys, term_key
+from memkit.retrieval.postings import Keys
 from memkit.retrieval.text import STOP_WORDS, words
 from memkit.retrieval.times import TimePhrase, time_phrases
 
@@ -71,6 +72,10 @@ _WANTS_LATEST = re.compile(
     r"|still|at\s+present)\b",
     re.IGNORECASE,
 )
+_TIME_HINTS = ("when", "what", "which", "how", "since")
+_NUMBER_HINTS = ("how", "what")
+_LATEST_HINTS = ("now", "current", "these", "latest", "newest", "recent", "lately", "moment", "still", "present")
+"""One of these stands in whatever the expression of the same name finds in ASCII text."""
 _ASKER = frozenset({"i", "me", "my", "mine", "myself", "we", "our", "us"})
 
 
@@ -85,11 +90,23 @@ def read_query(query: Query) -> Asked:
         terms=np.array(list(dict.fromkeys(in_order)), dtype=np.uint64),
         pairs=np.array(list(dict.fromkeys(pair_keys(keys).tolist())), dtype=np.uint64),
         times=time_phrases(text, today),
-        wants_time=_WANTS_TIME.search(text) is not None,
-        wants_number=_WANTS_NUMBER.search(text) is not None,
-        wants_latest=_WANTS_LATEST.search(text) is not None,
+        wants_time=_says(_WANTS_TIME, _TIME_HINTS, text),
+        wants_number=_says(_WANTS_NUMBER, _NUMBER_HINTS, text),
+        wants_latest=_says(_WANTS_LATEST, _LATEST_HINTS, text),
         about_asker=not _ASKER.isdisjoint(folded),
     )
+
+
+def _says(wanted: re.Pattern[str], hints: tuple[str, ...], text: str) -> bool:
+    """Whether `wanted` is in `text`. Nearly every text is decided by the hints, which cost next to nothing."""
+    if text.isascii():
+        lowered = text.lower()
+        for hint in hints:
+            if hint in lowered:
+                break
+        else:
+            return False
+    return wanted.search(text) is not None
 
 
 def shared_words(asked: Asked, text: str) -> list[str]:

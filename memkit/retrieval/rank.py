@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from memkit.models import MemoryRecord, micros
 from memkit.retrieval.index import BankIndex, Floats
 from memkit.retrieval.query import Asked, Query, read_query
-from memkit.retrieval.signals import SIGNALS, signal_columns
+from memkit.retrieval.signals import SIGNALS, signal_columns, zeros
 from memkit.retrieval.weights import DEFAULT, RankerWeights
 
 
@@ -32,20 +32,22 @@ def rank(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> li
     asked = read_query(query)
     columns = signal_columns(index, query, asked)
     score = score_columns(columns, weights, len(index))
-    admitted = np.flatnonzero(_mask(index, query))
+    admitted = _mask(index, query).nonzero()[0]
     chosen = admitted[_best(score[admitted], query.k)]
-    table = np.array([columns[name][chosen] for name in SIGNALS]).T.tolist()
+    nothing, none = zeros(len(index)), [0.0] * len(chosen)
+    table = [none if (column := columns[name]) is nothing else column[chosen].tolist() for name in SIGNALS]
     return [
         Scored(record, value, dict(zip(SIGNALS, signals, strict=True)), asked)
-        for record, value, signals in zip(index.pick(chosen.tolist()), score[chosen].tolist(), table, strict=True)
+        for record, value, *signals in zip(index.pick(chosen.tolist()), score[chosen].tolist(), *table, strict=True)
     ]
 
 
 def score_columns(columns: dict[str, Floats], weights: RankerWeights, rows: int) -> Floats:
     """Summed column by column, in the order of the weights: a matrix product would round by row position."""
-    score = np.zeros(rows)
+    score, nothing = np.zeros(rows), zeros(rows)
     for name, weight in weights.values:
-        score += weight * columns[name]
+        if (column := columns[name]) is not nothing:
+            score += weight * column
     return score
 
 
@@ -53,20 +55,15 @@ def _best(score: Floats, k: int) -> NDArray[np.int64]:
     """Positions of the `k` largest, rows being in canonical order and the sort stable."""
     if len(score) > 4 * k:
         bar = np.partition(score, len(score) - k)[len(score) - k]
-        few = np.flatnonzero(score >= bar)
+        few = (score >= bar).nonzero()[0]
         return few[np.argsort(-score[few], kind="stable")[:k]]
     return np.argsort(-score, kind="stable")[:k]
 
 
 def _mask(index: BankIndex, query: Query) -> NDArray[np.bool_]:
-    mask = np.ones(len(index), dtype=bool)
-    if query.now is not None:
-        mask &= index.rows.expires > micros(query.now)
+    mask = np.full(len(index), True) if query.now is None else index.rows.expires > micros(query.now)
     if query.kinds is not None:
-        admitted = np.zeros(len(index), dtype=bool)
-        for kind in query.kinds:
-            admitted |= index.kinds[kind]
-        mask &= admitted
+        mask &= np.logical_or.reduce([index.kinds[kind] for kind in query.kinds])
     if query.session_id is not None:
         mask &= np.array([session == query.session_id for session in index.rows.sessions], dtype=bool)
     if query.condition is not None:

@@ -8,12 +8,16 @@ order: equal banks give equal bits.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memkit.errors import EmbedderError
-from memkit.retrieval.index import BankIndex, Floats, Ints, exact_cosines
+from memkit.retrieval.columns import Flags
+from memkit.retrieval.index import BankIndex, Floats, Ints
+from memkit.retrieval.lexicon import term_key
+from memkit.retrieval.postings import Found
 from memkit.retrieval.query import Asked, Query, read_query
 from memkit.retrieval.times import expand
 
@@ -49,6 +53,7 @@ SIGNALS: tuple[str, ...] = (
 )  # fmt: skip
 """Names of the columns, in order."""
 
+_OF_TALK = ("before_1", "after_1", "before_2", "after_2", "replies", "session", "session_mean")
 LEAST_SPREAD = 0.25
 """Cosines of a bank are spread over 0 to 1 as if they differed by at least this much: where all rows are about as close
 to the question, the little that tells them apart is noise."""
@@ -61,20 +66,20 @@ def features(index: BankIndex, query: Query) -> Floats:
 
 
 def signal_columns(index: BankIndex, query: Query, asked: Asked) -> dict[str, Floats]:
+    """Columns that hold nothing but zeros are `zeros(rows)` itself."""
     rows = len(index)
-    words, coverages = _bm25(index, asked.terms)
+    words, coverages, phrases, named = _lexical(index, asked)
     meaning = _meaning(index, query)
-    mix = 0.5 * words + 0.5 * meaning
     traits = index.traits
     recent = (np.arange(rows) + 1.0) / max(rows, 1)
-    nothing = np.zeros(rows)
+    nothing = zeros(rows)
     columns: dict[str, Floats] = {
         "words": words,
         "meaning": meaning,
         "coverage": coverages[0],
         "coverage_1": coverages[1],
         "coverage_2": coverages[2],
-        "phrases": _phrases(index, asked.pairs),
+        "phrases": phrases,
         "tells_time": traits["tells_time"] if asked.wants_time else nothing,
         "tells_number": traits["tells_number"] if asked.wants_number else nothing,
         "length": traits["length"],
@@ -85,46 +90,71 @@ def signal_columns(index: BankIndex, query: Query, asked: Asked) -> dict[str, Fl
         "trust": traits["trust"],
         "asker": traits["from_user"] if asked.about_asker else nothing,
     }
-    _add_talk(columns, index, mix)
-    _add_people(columns, index, asked)
+    _add_talk(columns, index, words, meaning)
+    _add_people(columns, index, named)
     columns["in_time"], columns["near_time"] = _times(index, asked)
     return columns
 
 
-def _bm25(index: BankIndex, keys: NDArray[np.uint64]) -> tuple[Floats, tuple[Floats, Floats, Floats]]:
-    """BM25 over its maximum in the bank, and the idf-weighted share of `keys` that each row has: alone, with its
-    neighbours, and with theirs."""
+@lru_cache(maxsize=64)
+def zeros(rows: int) -> Floats:
+    """The column of a signal that says nothing about any row; always the same object for the last few sizes, so that
+    it can be recognised. Read-only."""
+    column = np.zeros(rows)
+    column.flags.writeable = False
+    return column
+
+
+def _lexical(index: BankIndex, asked: Asked) -> tuple[Floats, tuple[Floats, Floats, Floats], Floats, dict[str, Floats]]:
+    """What the words of the question find: BM25 over its maximum in the bank; the idf-weighted share of them that each
+    row has, alone, with its neighbours, and with theirs; the same of the pairs; and for every speaker that is named,
+    1 for the rows that speak of the name."""
+    rows, terms = len(index), len(asked.terms)
+    speakers = {name: _first_term(name, asked) for name in index.speakers if _is_named(name, asked)}
+    if not terms or not rows:
+        nothing = zeros(rows)
+        return nothing, (nothing, nothing, nothing), nothing, dict.fromkeys(speakers, nothing)
+    found = index.postings.find(np.concatenate((asked.terms, asked.pairs)))
+    idfs = [_idf(rows, size) for size in found.sizes(terms + len(asked.pairs))]
+    of_word = np.array(idfs[:terms] + [0.0] * len(asked.pairs))[found.which]
+    score = _summed(found.rows, of_word * (found.counts / (found.counts + index.saturation[found.rows])), rows)
+    best = float(np.maximum.reduce(score))
+    shares = [*_shares(idfs[:terms]), *_shares(idfs[terms:])]
+    share = np.array(shares)[found.which]
+    is_pair = found.which >= terms
+    alone, phrases = _summed(found.rows + rows * is_pair, share, 2 * rows).reshape(2, rows)
+    one, two = _around(index, found, share, is_pair, terms) if index.has_talk else (alone, alone)
+    named: dict[str, Floats] = {}
+    for name, term in speakers.items():
+        named[name] = np.zeros(rows)
+        named[name][found.rows[found.which == term]] = 1.0
+    return score / best if best > 0 else score, (alone, one, two), phrases, named
+
+
+def _summed(rows: Ints, values: Floats, size: int) -> Floats:
+    """For each row the sum of its values, in the order in which they come, which is that of the words."""
+    return cast("Floats", np.bincount(rows, values, size))
+
+
+def _shares(idfs: list[float]) -> list[float]:
+    total = 0.0
+    for idf in idfs:
+        total += idf  # one after the other, which `sum` does no longer since Python 3.12
+    return [idf / total for idf in idfs]
+
+
+def _around(index: BankIndex, found: Found, share: Floats, is_pair: Flags, terms: int) -> tuple[Floats, Floats]:
+    """The share of the words that a row has together with the turns next to it, and with two to either side."""
     rows = len(index)
-    score, alone, one, two = (np.zeros(rows) for _ in range(4))
-    if not len(keys) or not rows:
-        return score, (alone, one, two)
-    found = index.postings.find(keys)
-    idfs = [_idf(rows, len(owners)) for owners, _ in found]
-    total = sum(idfs)
-    saturation, (before_1, before_2), (after_1, after_2) = index.saturation, index.talk.before, index.talk.after
-    holds = np.zeros(rows + 1)
-    for idf, (owners, counts) in zip(idfs, found, strict=True):
-        if not len(owners):
-            continue
-        score[owners] += idf * (counts / (counts + saturation[owners]))
-        share = idf / total
-        holds[owners] = share
-        within_1 = np.maximum(holds[:-1], np.maximum(holds[before_1], holds[after_1]))
-        alone += holds[:-1]
+    (before_1, before_2), (after_1, after_2) = index.talk.before, index.talk.after
+    holds = np.zeros((terms, rows + 1))
+    holds[found.which[~is_pair], found.rows[~is_pair]] = share[~is_pair]
+    one, two = np.zeros(rows), np.zeros(rows)
+    for held in holds:
+        within_1 = np.maximum(held[:-1], np.maximum(held[before_1], held[after_1]))
         one += within_1
-        two += np.maximum(within_1, np.maximum(holds[before_2], holds[after_2]))
-        holds[owners] = 0.0
-    best = float(score.max())
-    return score / best if best > 0 else score, (alone, one, two)
-
-
-def _phrases(index: BankIndex, pairs: NDArray[np.uint64]) -> Floats:
-    found = index.postings.find(pairs)
-    idfs = [_idf(len(index), len(owners)) for owners, _ in found]
-    total, share = sum(idfs), np.zeros(len(index))
-    for idf, (owners, _) in zip(idfs, found, strict=True):
-        share[owners] += idf / total
-    return share
+        two += np.maximum(within_1, np.maximum(held[before_2], held[after_2]))
+    return one, two
 
 
 def _idf(rows: int, found: int) -> float:
@@ -132,28 +162,30 @@ def _idf(rows: int, found: int) -> float:
 
 
 def _meaning(index: BankIndex, query: Query) -> Floats:
-    if query.vector is None or not len(index) or not index.vectors.shape[1]:
+    if query.vector is None or not len(index) or not index.vectors.width:
         return np.zeros(len(index))
-    if query.vector.size != index.vectors.shape[1]:
+    if query.vector.size != index.vectors.width:
         raise EmbedderError(
-            f"a question of {query.vector.size} numbers cannot be compared with memories of {index.vectors.shape[1]}",
+            f"a question of {query.vector.size} numbers cannot be compared with memories of {index.vectors.width}",
             why="they were embedded by different models", fix="embed both with the store's embedder",
         )  # fmt: skip
-    cosines = exact_cosines(index.vectors, query.vector)
-    low, high = float(cosines.min()), float(cosines.max())
+    cosines = index.vectors.cosines(query.vector)
+    low, high = float(np.minimum.reduce(cosines)), float(np.maximum.reduce(cosines))
     return (cosines - low) / max(high - low, LEAST_SPREAD)
 
 
-def _add_talk(columns: dict[str, Floats], index: BankIndex, mix: Floats) -> None:
+def _add_talk(columns: dict[str, Floats], index: BankIndex, words: Floats, meaning: Floats) -> None:
+    if not index.has_talk:
+        columns.update(dict.fromkeys(_OF_TALK, zeros(len(index))))
+        return
     talk = index.talk
+    mix = 0.5 * words + 0.5 * meaning
     padded = np.append(mix, 0.0)
     for distance in (1, 2):
         columns[f"before_{distance}"] = padded[talk.before[distance - 1]]
         columns[f"after_{distance}"] = padded[talk.after[distance - 1]]
     columns["replies"] = columns["before_1"] * np.append(index.traits["question"], 0.0)[talk.before[0]]
     columns["session"], columns["session_mean"] = np.zeros(len(index)), np.zeros(len(index))
-    if not len(talk.order):
-        return
     grouped = mix[talk.order]
     best = np.maximum.reduceat(grouped, talk.starts)[talk.numbers]
     total, sizes = np.add.reduceat(grouped, talk.starts), np.diff(np.append(talk.starts, len(grouped)))
@@ -161,17 +193,22 @@ def _add_talk(columns: dict[str, Floats], index: BankIndex, mix: Floats) -> None
     columns["session_mean"][talk.order] = (total / sizes)[talk.numbers]
 
 
-def _add_people(columns: dict[str, Floats], index: BankIndex, asked: Asked) -> None:
-    said, others, spoken_of = (np.zeros(len(index)) for _ in range(3))
-    named = [name for name in index.speakers if _is_named(name, asked)]
-    for name in named:
-        said[index.speakers[name]] = 1.0
-        for owners, _ in index.postings.find(index.name_keys[name]):
-            spoken_of[owners] = 1.0
-    if named:
-        others = (1.0 - said) * index.has_speaker
-        spoken_of *= 1.0 - said
-    columns["speaker"], columns["other_speaker"], columns["names"] = said, others, spoken_of
+def _add_people(columns: dict[str, Floats], index: BankIndex, named: dict[str, Floats]) -> None:
+    if not named:
+        columns["speaker"] = columns["other_speaker"] = columns["names"] = zeros(len(index))
+        return
+    said, spoken_of = zeros(len(index)), zeros(len(index))
+    for name, rows in named.items():
+        said, spoken_of = np.maximum(said, index.said_by(name)), np.maximum(spoken_of, rows)
+    others = 1.0 - said
+    columns["speaker"], columns["other_speaker"] = said, others * index.traits["has_speaker"]
+    columns["names"] = spoken_of * others
+
+
+def _first_term(speaker: str, asked: Asked) -> int:
+    """Which of the question's terms is the name's first word, by which others speak of its bearer; -1 for none."""
+    terms, key = asked.terms.tolist(), term_key(speaker.split()[0])
+    return terms.index(key) if key in terms else -1
 
 
 def _is_named(speaker: str, asked: Asked) -> bool:
@@ -180,11 +217,13 @@ def _is_named(speaker: str, asked: Asked) -> bool:
 
 
 def _times(index: BankIndex, asked: Asked) -> tuple[Floats, Floats]:
-    inside, near = np.zeros(len(index)), np.zeros(len(index))
-    dated = index.rows.days[index.rows.days > 0] if asked.times else index.rows.days[:0]
-    if not len(dated):
-        return inside, near
+    if not asked.times:
+        return zeros(len(index)), zeros(len(index))
     days = index.rows.days
+    dated = days[days > 0]
+    if not len(dated):
+        return zeros(len(index)), zeros(len(index))
+    inside, near = np.zeros(len(index)), np.zeros(len(index))
     for span in expand(asked.times, int(dated.min()), int(dated.max())):
         within = (days >= span.first) & (days <= span.last)
         inside[within] = 1.0

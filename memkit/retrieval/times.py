@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import calendar
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import MAXYEAR, date, timedelta
 
@@ -87,25 +88,26 @@ _AFTER = re.compile(r"\b(?:since|after|from|later\s+than)\s+(?:the\s+)?$", re.IG
 _UNTIL = re.compile(r"\b(?:until|till|by)\s+(?:the\s+)?$", re.IGNORECASE)
 _BEFORE = re.compile(r"\b(?:before|prior\s+to|earlier\s+than)\s+(?:the\s+)?$", re.IGNORECASE)
 _JOIN = re.compile(r"^\s*(?:to|until|till|through|and|[-–])\s*(?:the\s+|(?:early|late|mid)\s+)*$", re.IGNORECASE)
-_MAY_HOLD_TIME = re.compile(
-    rf"\d|day|week|month|year|ago|night|morning|tomorrow|{_SEASON}|\b{_MONTH}", re.IGNORECASE
-)  # fmt: skip
+_LEADING = frozenset({
+    *_MONTHS, *_SEASONS, *_WEEKDAYS, *_COUNTS, "last", "past", "previous", "this", "next", "coming", "day", "yesterday",
+    "today", "tonight", "tomorrow",
+})  # fmt: skip
+"""Words that a phrase of `_PATTERN` may begin with, where it does not begin with a digit."""
+_WORD = re.compile(r"\w+")
 
 
 def time_phrases(text: str, today: date | None) -> tuple[TimePhrase, ...]:
     """Every time phrase of `text` that can be pinned down. `today` is the asker's date."""
-    if not _MAY_HOLD_TIME.search(text):
-        return ()
     found: list[TimePhrase] = []
     end = 0
-    for match in _PATTERN.finditer(text):
+    for match in _matches(text):
         group, before = match.lastgroup or "", text[: match.start()]
         if group in ("month", "season") and not _LED.search(before):
             continue
         try:
             when = _resolve(group, match.group().lower(), today)
-        except (ValueError, OverflowError):
-            continue  # 30 February, or beyond the calendar: no time, then
+        except (ValueError, OverflowError, StopIteration):
+            continue  # 30 February, beyond the calendar, a month spelt with "ſ": no time, then
         if when is None:
             continue
         phrase = TimePhrase(match.group().strip(" ,."), when)
@@ -115,6 +117,19 @@ def time_phrases(text: str, today: date | None) -> tuple[TimePhrase, ...]:
             found.append(_open_ended(before, phrase))
         end = match.end()
     return tuple(found)
+
+
+def _matches(text: str) -> Iterator[re.Match[str]]:
+    """`_PATTERN.finditer`, trying only where a phrase can begin. Letters beyond ASCII fold in ways of their own."""
+    if not text.isascii():
+        yield from _PATTERN.finditer(text)
+        return
+    end = 0
+    for word in _WORD.finditer(text):
+        start, first = word.start(), word.group()
+        if start >= end and (first[0].isdigit() or first.lower() in _LEADING) and (m := _PATTERN.match(text, start)):
+            end = m.end()
+            yield m
 
 
 def _from_to(first: TimePhrase, second: TimePhrase) -> TimePhrase | None:

@@ -38,7 +38,7 @@ def ask(records: list[MemoryRecord], text: str, **more: object) -> list[str]:
 @pytest.mark.parametrize("seed", range(40))
 def test_deltas_and_rebuild_give_the_same_ids_scores_and_signals(seed: int) -> None:
     rng = random.Random(seed)
-    index, held = grown(rng, rng.randint(1, 40))
+    index, held = grown(rng, rng.randint(1, 40) if seed % 8 else 200)
     shuffled = list(held.values())
     rng.shuffle(shuffled)
     vectors = np.array([row for _, row in shuffled], dtype=np.float32).reshape(len(shuffled), 16)
@@ -63,12 +63,10 @@ def test_exact_cosines_do_not_depend_on_the_row_or_its_company() -> None:
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     records = [episode(n, f"text {n}") for n in range(257)]
     whole = BankIndex.build(records, vectors)
-    from memkit.retrieval.index import exact_cosines
-
-    cosines = exact_cosines(whole.vectors, vectors[0])
+    cosines = whole.vectors.cosines(vectors[0])
     for n in (0, 1, 100, 256):
         alone = BankIndex.build([records[n]], vectors[n : n + 1])
-        assert exact_cosines(alone.vectors, vectors[0])[0] == cosines[n]
+        assert alone.vectors.cosines(vectors[0])[0] == cosines[n]
     assert np.abs(cosines - vectors.astype(np.float64) @ vectors[0]).max() < 5e-4
 
 

@@ -79,3 +79,7 @@ WORDS = st.sampled_from(_TEXT.split())
 def test_any_text_on_any_day_is_read_without_failing(words: list[str], today: date) -> None:
     for span in expand(time_phrases(" ".join(words), today), today.toordinal(), today.toordinal()):
         assert span.first <= span.last
+
+
+def test_letters_that_fold_into_others_are_read_without_failing() -> None:
+    assert time_phrases("einst im Auguſt 2020", TODAY) == ()

@@ -1,0 +1,123 @@
+"""A bank that is stepped: whatever is searched, and in whichever order, ranks as the same records indexed at once."""
+
+from __future__ import annotations
+
+import gc
+import random
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from memkit.embedders.hash import HashEmbedder
+from memkit.models import Bank, Op, OpDraft
+from memkit.ops import Context, resolve
+from memkit.pipeline.bank import LiveBank
+from memkit.retrieval import BankIndex, Query, rank
+from memkit.retrieval.vectors import Matrix, Vectors
+from tests.retrieval._banks import WORDS
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+EMBEDDER = HashEmbedder()
+
+
+class Counting(HashEmbedder):
+    texts = 0
+
+    def embed(self, texts):  # type: ignore[no-untyped-def]
+        Counting.texts += len(texts)
+        return super().embed(texts)
+
+
+def stepped(rng: random.Random, live: LiveBank, embedder: HashEmbedder = EMBEDDER) -> tuple[LiveBank, list[Op]]:
+    """One random batch further."""
+    here = [record.id for record in live.state]
+    drafts: list[OpDraft] = []
+    for _ in range(rng.randint(1, 3)):
+        text = " ".join(rng.choices(WORDS, k=6)) + f" {rng.random()}"
+        action = rng.choice(("add", "add", "add", "update", "delete")) if here else "add"
+        target = here.pop(rng.randrange(len(here))) if action != "add" else None
+        kind = rng.choice(("fact", "episode"))
+        drafts.append(OpDraft(action, target, None if action == "delete" else text, (f"t{live.seq}",), kind=kind))  # type: ignore[arg-type]
+    at = NOW + timedelta(minutes=live.seq)
+    ops = resolve(live.state, drafts, Context(Bank("ana"), f"d{live.seq}-{rng.random()}", live.seq + 1, at, at))
+    return live.after(ops, embedder), ops
+
+
+def found(index: BankIndex) -> list[tuple[str, float, dict[str, float]]]:
+    text = "When did Ana paint the lake in May 2023 with two dogs?"
+    query = Query(text, EMBEDDER.embed([text])[0], k=50, now=NOW)
+    return [(one.record.id, one.score, one.signals) for one in rank(index, query)]
+
+
+def at_once(live: LiveBank) -> list[tuple[str, float, dict[str, float]]]:
+    return found(LiveBank.of(list(live.state), EMBEDDER, live.seq).index)
+
+
+def test_every_state_of_a_long_run_ranks_as_if_built_at_once_in_any_order() -> None:
+    rng = random.Random(7)
+    live, states = LiveBank.empty(EMBEDDER), list[LiveBank]()
+    for number in range(90):
+        live, _ = stepped(rng, live)
+        if number % 3:  # every third state is forgotten before anybody searched it
+            states.append(live)
+    rng.shuffle(states)
+    gc.collect()
+    assert all(found(state.index) == at_once(state) for state in states)
+    assert len(states[0]) == len(states[0].state)
+
+
+def test_branches_of_one_state_do_not_see_each_other() -> None:
+    rng = random.Random(8)
+    live = LiveBank.empty(EMBEDDER)
+    for _ in range(30):
+        live, _ = stepped(rng, live)
+        assert found(live.index)
+    before = found(live.index)
+    branches = [stepped(rng, live)[0] for _ in range(60)]  # more than one shelf of vectors holds
+    branches += [stepped(rng, branch)[0] for branch in branches[:20]]
+    for branch in branches:
+        assert found(branch.index) == at_once(branch)
+    assert found(live.index) == before
+
+
+def test_what_nobody_searches_is_not_embedded() -> None:
+    rng = random.Random(9)
+    live, Counting.texts = LiveBank.empty(EMBEDDER), 0
+    for _ in range(20):
+        live, _ = stepped(rng, live, Counting())
+    assert Counting.texts == 0
+    assert found(live.index) == at_once(live)
+    assert Counting.texts == len(live)
+    after, ops = stepped(rng, live, Counting())
+    assert found(after.index) == at_once(after)
+    assert Counting.texts - len(live) == sum(op.after is not None and op.before != op.after for op in ops)
+
+
+def test_a_noop_keeps_the_index() -> None:
+    live, _ = stepped(random.Random(1), LiveBank.empty(EMBEDDER))
+    index = live.index
+    noop = resolve(live.state, [OpDraft("noop")], Context(Bank("ana"), "d", live.seq + 1, NOW, NOW))
+    assert live.after(noop, EMBEDDER).index is index
+    assert live.after(noop, EMBEDDER).seq == live.seq + 1
+
+
+def test_vectors_that_share_a_shelf_keep_their_own_rows() -> None:
+    rng = np.random.default_rng(3)
+
+    def unit(rows: int) -> Matrix:
+        vectors = rng.normal(size=(rows, 8)).astype(np.float32)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    held = Vectors.of(unit(40))
+    expected = held.rows.copy()
+    grown = [held]
+    for _ in range(30):
+        more = Vectors.of(unit(int(rng.integers(0, 60))))
+        base = grown[int(rng.integers(len(grown)))]
+        gone = sorted(rng.choice(len(base.rows), 3, replace=False).tolist())
+        wanted = np.concatenate([np.delete(base.rows, gone, axis=0), more.rows])
+        grown.append(base.following(gone, more))
+        assert (grown[-1].rows == wanted).all()
+        query = unit(1)
+        assert (grown[-1].cosines(query) == Vectors(wanted).cosines(query)).all()
+    assert (held.rows == expected).all()
