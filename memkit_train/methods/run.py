@@ -77,11 +77,9 @@ class Setup:
     stop_ids: frozenset[int]
     vocab_size: int
     max_tokens: int
+    vocabulary: str
+    """Digest of the tokenizer."""
     started: float
-
-    @property
-    def vocabulary(self) -> str:
-        return self.prompter.tokenizer_digest(self.stop_ids)
 
 
 @contextlib.contextmanager
@@ -94,9 +92,11 @@ def setup(base: Path | str, parent: Path | str | None, config: RunConfig) -> Gen
         if config.gradient_checkpointing:
             model.enable_input_require_grads()
         longest = min(config.max_tokens or loaded.context, loaded.context)
+        prompter = Prompter(loaded.tokenizer)
         yield Setup(
-            model, loaded.tokenizer, Prompter(loaded.tokenizer), loaded.stop_ids, loaded.vocab_size, longest, started
-        )
+            model, loaded.tokenizer, prompter, loaded.stop_ids, loaded.vocab_size, longest,
+            prompter.tokenizer_digest(loaded.stop_ids), started,
+        )  # fmt: skip
 
 
 def fitting(rows: Sequence[V], made: Setup, method: str) -> list[V]:
