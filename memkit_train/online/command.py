@@ -48,5 +48,5 @@ def tiny(settings: OnlineSettings) -> OnlineSettings:
     raw: dict[str, Any] = settings.model_dump()
     raw |= {"group": 2, "states": 2, "talks": 2, "questions": 1, "refresh": 2, "rerolls": 2, "iterations": 1}
     raw["stages"] = [{**stage, "steps": 2, "sessions": 2} for stage in raw["stages"]]
-    raw["stop"] |= {"every": 2, "users": 2, "m_fail": 1.0}
+    raw["stop"] |= {"every": 2, "users": 2, "m_fail": 2.0}
     return OnlineSettings.model_validate(raw)

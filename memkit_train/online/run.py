@@ -242,6 +242,8 @@ class _Writer(TrainerCallback):
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **kwargs: Any) -> None:
         numbers = {name: float(value) for name, value in (logs or {}).items() if isinstance(value, int | float)}
+        if "train_runtime" in numbers:
+            return  # the summary at the end would stand in for the last step
         self._run.log({"step": self._offset + state.global_step, "stage": self._stage, **numbers})
         if self._tick is not None:
             self._tick(self._stage, state.global_step, state.max_steps, numbers)

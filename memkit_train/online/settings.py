@@ -58,7 +58,7 @@ class StopSettings(_Section):
     users: Positive = 16
     patience: Positive = 4
     """Validations without a new best."""
-    m_fail: Share = 0.10
+    m_fail: Annotated[float, Field(gt=0)] = 0.10
     """Gate between stages: share of evidence turns that no memory carries any more."""
     one_op: Share = 0.97
     """Alarm: one kind of operation is this share of all (and was not at the start)."""

@@ -115,7 +115,7 @@ def _of_episode(episode: Episode, truth: Truth, chunks: int | None) -> Talk:
     ]
     asked += [(question, len(script)) for question in episode.questions if question.as_of is None]
     history = [
-        [meaning for turn in scene.turns for meaning in truth.meanings(turn.speaker, turn.text)]
+        [_said(one) for turn in scene.turns for one in truth.meanings(turn.speaker, turn.text)]
         for scene in script.scenes
     ]
     found: list[Timed] = []
@@ -168,6 +168,12 @@ def _span(question: Question, after: int, history: Sequence[Sequence[language.Me
     since = next((at + 1 for at in reversed(moves) if at < after and not right(at)), 0)
     until = next((at for at in moves if at >= after and not right(at + 1)), len(history))
     return since, until
+
+
+def _said(meaning: language.Meaning) -> language.Meaning:
+    """In talk, "Ana has a dog" does not mean that she has no cat; a memory that says it would."""
+    plain = meaning.attribute in language.MANY and meaning.mode == "plain"
+    return replace(meaning, mode="also") if plain else meaning
 
 
 def _ends_plan(meaning: language.Meaning, keys: Iterable[tuple[str, str]]) -> bool:

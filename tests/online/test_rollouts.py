@@ -1,0 +1,73 @@
+"""No work is done twice, and nothing is lost by it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from memkit.embedders import make_embedder
+from memkit_train.algorithms import grpo
+from memkit_train.online.forks import forks
+from memkit_train.online.pool import places
+from memkit_train.online.rollouts import merged, steps_of
+from memkit_train.online.talks import of_world
+from memkit_train.replay import Env, Policy
+from memkit_train.steps import FixedSteps
+from memkit_train.trainer import RowTrainer, training_arguments
+from memkit_train.worlds import Truth
+from tests.online import model
+from tests.train import tiny
+from tests.train.policies import Spelled
+
+EPISODES, TALKS = model.world()
+ENV = Env(make_embedder("hash"))
+
+
+def spelled(seed: int = 0) -> Policy:
+    return Policy(Spelled(Truth(EPISODES)), temperature=1.0, seed=seed)
+
+
+@pytest.mark.parametrize("sampled", [frozenset({"manager"}), frozenset({"manager", "extractor"})])
+def test_forks_are_what_independent_samples_would_have_been(sampled: frozenset[str]) -> None:
+    talk = TALKS[0]
+    (trail,) = ENV.run([(ENV.start(talk.script), replace(spelled(), temperature=0.0))], upto=None)
+    states = [place.state for place in places(talk, trail, ("manager",))]
+    policies = [spelled(seed) for seed in range(4)]
+    found = forks(ENV, states, policies, sampled)
+    plain = ENV.run([(state, policy) for state in states for policy in policies])
+    assert [one.end.live.state.hash() for members in found for one in members] == [
+        one.end.live.state.hash() for one in plain
+    ]
+    ids = [[steps_of(one, {"manager"}) for one in members] for members in found]
+    assert ids == [[steps_of(one, {"manager"}) for one in plain[n * 4 : n * 4 + 4]] for n in range(len(states))]
+    kept = sum(len({id(one) for one in members}) for members in found)
+    if sampled == {"manager"}:
+        assert kept < len(plain) / 1.5, "equal decisions are one trail"
+
+
+def test_equal_rows_weigh_together_and_pull_alike(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    rows = [*tiny.THREE, tiny.THREE[0], tiny.THREE[0], replace(tiny.THREE[1], advantage=0.0)]
+    few = merged(rows)
+    assert sorted(row.weight for row in few) == [1.0, 1.0, 3.0]
+    found = []
+    for given in (rows[:-1], few):
+        trainer = RowTrainer(
+            tiny.model(tiny.adapter(1)), FixedSteps([given]), grpo.OBJECTIVE,
+            training_arguments(tmp_path, steps=1, learning_rate=1e-2),
+        )  # fmt: skip
+        trainer.training_step(trainer.model, {"rows": given})
+        found.append(tiny.gradients(trainer.model))
+    assert torch.allclose(*found, atol=1e-6)
+
+
+def test_states_know_what_turns_on_them() -> None:
+    talk = of_world(EPISODES[:1])[0]
+    (trail,) = ENV.run([(ENV.start(talk.script), replace(spelled(), temperature=0.0))], upto=None)
+    for place in places(talk, trail, ("manager",)):
+        after = place.state.at + 1
+        assert all(one.since == after for one in place.turning)
+        assert all(one.since < after <= one.until for one in place.standing)
+        step = trail.steps[place.state.at]
+        assert place.state.live is step.before

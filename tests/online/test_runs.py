@@ -1,0 +1,143 @@
+"""Whole runs on a model that decides at random: they learn, stop, collapse and go on as they should."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memkit_train.errors import OtherData
+from memkit_train.online import decisions, source
+from memkit_train.online.rollouts import Batch
+from memkit_train.online.run import Machine, Polished, polish
+from memkit_train.online.settings import OnlineSettings
+from memkit_train.report.folder import RunFolder
+from tests.online import model
+
+EPISODES, TALKS = model.world()
+HELD_EPISODES, HELD = model.world(2, 1, "heldout")
+
+
+def run(folder: Path, settings: OnlineSettings, **more: Any) -> Polished:
+    return polish(
+        model.base(), TALKS, HELD, folder, settings=settings, episodes=[*EPISODES, *HELD_EPISODES], spec=model.SPEC,
+        **more,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"algorithm": "grpo"},
+        {"algorithm": "grpo", "reward": {"answerer": "exact", "horizon": "played"}, "iterations": 2},
+        {"algorithm": "ppo"},
+        {"algorithm": "grpo", "learn": "episodes", "credit": "state", "talks": 1},
+        {"algorithm": "logo", "p_local": 1.0, "talks": 1},
+        {"roles": ["answerer"], "reward": {"answerer": "base", "citations": 1.0}},
+    ],
+    ids=["grpo", "played", "ppo", "gigpo", "logo", "answers"],
+)
+def test_every_way_gives_rows_metrics_and_an_adapter(chosen: dict[str, Any], tmp_path: Path) -> None:
+    done = run(tmp_path, model.settings(**chosen))
+    assert done.status == "trained"
+    assert (done.adapter / "adapter_model.safetensors").is_file()
+    assert done.generated > 0
+    logged = [one for one in RunFolder(tmp_path).metrics() if "loss" in one]
+    assert len(logged) == 2
+    for one in logged:
+        shares = [one[f"time/{name}"] for name in ("generation", "optimiser", "environment")]
+        assert sum(shares) == pytest.approx(1.0)
+        assert one["rows"] > 0
+        assert {"reward", "sampling/surprise", "completions/valid"} <= set(one)
+        assert ("value/explained_variance" if chosen.get("algorithm") == "ppo" else "frac_reward_zero_std") in one
+    if chosen.get("algorithm") == "logo":
+        assert sum(one["local/groups"] for one in logged) > 0
+
+
+@pytest.mark.slow
+def test_a_random_policy_learns_to_keep_what_it_hears(tmp_path: Path) -> None:
+    chosen = model.settings(stages=[{"steps": 12}], states=10, group=6, refresh=4, stop={"every": 12, "m_fail": 2.0})
+    done = run(tmp_path, chosen)
+    assert done.marks.score > done.start.score + 0.1
+    assert done.marks.m_fail < done.start.m_fail - 0.1
+
+
+def test_a_crash_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = model.settings(stages=[{"steps": 3}, {"steps": 4}], stop={"every": 2, "users": 1, "m_fail": 2.0})
+    whole = run(tmp_path / "whole", chosen, machine=Machine(save_steps=2))
+    real, calls = source.OnlineSource.rows, []
+
+    def cut(self: source.OnlineSource, step: int) -> Any:
+        calls.append(step)
+        if len(calls) == 7:  # the last step of the second stage
+            raise RuntimeError("power cut")
+        return real(self, step)
+
+    monkeypatch.setattr(source.OnlineSource, "rows", cut)
+    with pytest.raises(RuntimeError, match="power cut"):
+        run(tmp_path / "cut", chosen, machine=Machine(save_steps=2))
+    again = run(tmp_path / "cut", chosen, machine=Machine(save_steps=2))
+    assert calls == [0, 1, 2, 0, 1, 2, 3, 2, 3], "the first stage is done, the second goes on from its checkpoint"
+    assert again.digest == whole.digest
+    assert [one["looks"] for one in again.stages] == [one["looks"] for one in whole.stages]
+    with pytest.raises(OtherData):
+        run(tmp_path / "cut", model.settings(stages=[{"steps": 5}]))
+
+
+def test_a_policy_that_loses_what_it_hears_is_not_given_longer_conversations(tmp_path: Path) -> None:
+    stop = {"every": 1, "users": 1, "m_fail": 1e-6}
+    done = run(tmp_path, model.settings(stages=[{"steps": 1, "sessions": 1}, {"steps": 1}], stop=stop))
+    assert done.status == "not ready"
+    assert "M-Fail" in done.why
+    assert len(done.stages) == 1
+
+
+def test_a_collapse_stops_the_run_and_keeps_the_best(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, batches = decisions.Decisions.sample, []
+
+    def babbling(self: Any, batch: int, *given: Any) -> Batch:
+        found = real(self, batch, *given)
+        batches.append(batch)
+        if batch < 2:
+            return found
+        from dataclasses import replace
+
+        return replace(found, replies=[replace(one, token_ids=(1,) * 500) for one in found.replies])
+
+    monkeypatch.setattr(decisions.Decisions, "sample", babbling)
+    done = run(tmp_path, model.settings(stages=[{"steps": 9}], stop={"every": 3, "users": 1, "m_fail": 2.0}))
+    assert done.status == "collapsed"
+    assert "tokens long" in done.why
+    assert batches[-1] == 3, "twice in a row, not once"
+    assert done.adapter.is_dir()
+    assert RunFolder(tmp_path).done("stage-1")["status"] == "collapsed"  # type: ignore[index]
+
+
+def test_nothing_better_for_long_enough_ends_the_run(tmp_path: Path) -> None:
+    stop = {"every": 1, "users": 1, "patience": 2, "m_fail": 2.0}
+    done = run(tmp_path, model.settings(stages=[{"steps": 9}], lr=1e-9, stop=stop))
+    assert done.status == "stopped early"
+    assert done.steps == 2
+
+
+def test_the_command_runs_and_says_where_the_time_went(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from typer.testing import CliRunner
+
+    from memkit_train.cli.app import app
+
+    config = tmp_path / "run.json"
+    config.write_text(json.dumps({
+        "data": {"world": "closed,count=3,seed=1,sessions=2,probes=3"},
+        "model": {"base": str(model.base()), "parent": "base"}, "output": str(tmp_path / "out"),
+        "online": {"others": "world", "reward": {"answerer": "exact"}},
+    }))  # fmt: skip
+    told = CliRunner().invoke(app, ["grpo", str(config), "--smoke"])
+    assert told.exit_code == 0, told.output
+    assert "generation" in told.output
+    assert "held out" in told.output
+    told = CliRunner().invoke(app, ["logo", str(config), "--smoke", "--json"])
+    found = json.loads(told.stdout)
+    assert found["status"] == "trained"
+    assert Path(found["run"], "report.html").is_file()
