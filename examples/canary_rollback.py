@@ -16,10 +16,9 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 
 from memkit import Memory
-from memkit.errors import MemkitError, TurnParked
+from memkit.errors import MemkitError
 
 ALIAS, ROLLED_BACK, TOO_LITTLE = "production", 3, 4
 
@@ -53,8 +52,7 @@ def trial(
 ) -> int:
     digest = start(memory, digest, share, ungated=ungated)
     for user_id, text in traffic:
-        with suppress(TurnParked):  # kept, and decided again after the rollback
-            memory.add(text, user_id=user_id)
+        memory.add(text, user_id=user_id)  # parked where the canary's reply is of no use: kept, and decided again later
         if (code := verdict(memory, digest, turns, ungated=ungated)) is not None:
             return code
     print("nothing  the traffic ended; the canary goes on")

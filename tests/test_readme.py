@@ -1,26 +1,119 @@
-"""The README is run as it stands: its Python blocks, in order, in one program, with the network out of reach."""
+"""The README and the guides are run as they stand, the network out of reach: their Python blocks in order, in one program
+a page, and their commands; what they print is compared with what the page says it does."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from typer.main import get_command
 
-README = Path(__file__).resolve().parents[1] / "README.md"
-_BLOCK = re.compile(r"(?P<skip><!-- skip: [^>]*-->\n)?```python\n(?P<code>.*?)```", re.DOTALL)
+ROOT = Path(__file__).resolve().parents[1]
+README, GUIDES = ROOT / "README.md", ROOT / "examples" / "guides"
+API = GUIDES / "api.md"
+PAGES = [README, *sorted(page for page in GUIDES.glob("*.md") if page != API)]
+_BLOCK = re.compile(
+    r"(?:with `(?P<file>[\w.]+)`:\n\n)?(?P<skip><!-- skip: [^>]*-->\n)?```(?P<kind>\w+)\n(?P<body>.*?)```\n"
+    r"(?:\n```text\n(?P<prints>.*?)```\n)?",
+    re.DOTALL,
+)
 
 
-def test_every_python_block_of_the_readme_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@dataclass(frozen=True)
+class Block:
+    kind: str
+    body: str
+    skipped: bool
+    file: str
+    prints: str | None
+    """What the page says that it prints."""
+
+    @property
+    def commands(self) -> list[list[str]]:
+        lines = (line.partition(" #")[0].strip() for line in self.body.splitlines())
+        return [shlex.split(line) for line in lines if line.startswith(("memkit ", "memkit-train "))]
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    for found in _BLOCK.finditer(page.read_text()):
+        yield Block(found["kind"], found["body"], bool(found["skip"]), found["file"] or "", found["prints"])
+
+
+def run(block: Block, space: dict[str, Any], page: Path) -> str:
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(compile(block.body, page.name, "exec"), space)  # noqa: S102 - that is the test
+    return said.getvalue()
+
+
+def command(words: list[str]) -> tuple[int, str]:
+    if words[0] == "memkit":
+        from memkit.cli.app import app
+    else:
+        pytest.importorskip("trl", reason="needs the extra train")
+        from memkit_train.cli.app import app
+    done = CliRunner().invoke(get_command(app), words[1:], prog_name=words[0])
+    return done.exit_code, f"{done.output}\n{done.exception or ''}"
+
+
+def expected(prints: str) -> re.Pattern[str]:
+    """`…` stands for any characters of its line."""
+    return re.compile("[^\n]*".join(map(re.escape, prints.strip().split("…"))))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_runs_and_prints_what_it_says(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = [found["code"] for found in _BLOCK.finditer(README.read_text()) if not found["skip"]]
-    assert len(blocks) >= 3
-    space: dict[str, object] = {}
-    for code in blocks:
-        exec(compile(code, "README.md", "exec"), space)  # noqa: S102 - that is the test
-    space["memory"].close()  # type: ignore[attr-defined]
-    said = capsys.readouterr().out
-    assert "User adopted a dog named Buddy and another dog named Scout." in said
-    assert "Oslo" in said
+    monkeypatch.setenv("COLUMNS", "120")
+    space: dict[str, Any] = {}
+    try:
+        for block in blocks(page):
+            if block.kind == "yaml":
+                Path(block.file).write_text(block.body)
+            elif block.kind == "python" and not block.skipped:
+                said = run(block, space, page).strip()
+                assert block.prints is None or expected(block.prints).fullmatch(said), said
+                assert block.prints is not None or not said, f"a block prints what the page does not show: {said}"
+            elif block.kind == "console":
+                for words in block.commands:
+                    code, output = command([*words, "--help"] if block.skipped else words)
+                    assert code == 0, f"{words}: {output}"
+    finally:
+        if "memory" in space:
+            space["memory"].close()
+
+
+def test_the_pages_show_enough_to_judge_by() -> None:
+    assert len(PAGES) >= 8
+    ran = {page.name: sum(one.kind == "python" and not one.skipped for one in blocks(page)) for page in PAGES}
+    assert ran["README.md"] >= 3
+    assert sum(ran.values()) >= 20, ran
+    assert any(block.prints for block in blocks(README)), "the quickstart prints something"
+
+
+def test_the_api_page_is_what_the_source_says() -> None:
+    from tests.api_page import page
+
+    assert API.read_text() == page(), "python -m tests.api_page"
+
+
+@pytest.mark.parametrize("page", [*PAGES, API, ROOT / "examples" / "README.md"], ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)):
+        assert target.startswith("https://") or (page.parent / target).exists(), target
+
+
+def test_every_example_and_guide_is_listed() -> None:
+    listed = (ROOT / "examples" / "README.md").read_text()
+    there = [*(ROOT / "examples").glob("*.py"), *GUIDES.glob("*.md")]
+    assert [path.name for path in there if path.name not in listed] == []
