@@ -113,6 +113,14 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert target.startswith("https://") or (page.parent / target).exists(), target
 
 
+def test_the_figures_name_benchmarks_that_exist() -> None:
+    from tests.bench.__main__ import names
+
+    named = re.findall(r"python -m tests\.bench ([\w-]+)", README.read_text())
+    assert len(named) >= 6
+    assert set(named) <= set(names())
+
+
 def test_every_example_and_guide_is_listed() -> None:
     listed = (ROOT / "examples" / "README.md").read_text()
     there = [*(ROOT / "examples").glob("*.py"), *GUIDES.glob("*.md")]
