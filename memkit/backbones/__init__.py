@@ -61,12 +61,12 @@ def tiny_path() -> Path:
     found = importlib.util.find_spec("memkit_train")
     for root in (found.submodule_search_locations or ()) if found else ():
         path = Path(root) / "tiny" / "checkpoints" / "skilled"
-        if (path / "config.json").is_file():
+        if (path / "config.json").is_file() and any(path.glob("*.safetensors")):
             return path
     raise MissingExtra(
         "the tiny model is not installed",
-        why="this installation has no memkit_train/tiny checkpoint",
-        fix="install the release wheel, or pass model='hf:PATH' for a checkpoint of your own",
+        why="no complete checkpoint lies in memkit_train/tiny/checkpoints/skilled of this installation",
+        fix="install the release wheel, make it (`python -m memkit_train.tiny build`), or pass model='hf:PATH'",
     )
 
 

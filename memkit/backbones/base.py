@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from memkit.errors import ModelError
 from memkit.roles.base import Prompt
 
 
@@ -66,7 +67,8 @@ class GenReply:
 
 @runtime_checkable
 class Backbone(Protocol):
-    """Thread-safe. `generate` raises a `ModelError` only when nothing can be returned for the whole list."""
+    """Thread-safe. `generate` raises a `ModelError` when a request fails. A backbone that has `generate_each` as well
+    returns errors in their places, and the others' replies with them; see the function of that name."""
 
     @property
     def identity(self) -> str: ...
@@ -79,3 +81,24 @@ class Backbone(Protocol):
     def max_parallel(self) -> int: ...
     def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]: ...
     def close(self) -> None: ...
+
+
+def generate_each(backbone: Backbone, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
+    """A reply or an error per request. A backbone that cannot tell its failures apart fails the whole list."""
+    own = getattr(backbone, "generate_each", None)
+    if own is not None:
+        return own(requests)
+    try:
+        return list(backbone.generate(requests))
+    except ModelError as error:
+        return [error for _ in requests]
+
+
+def all_or_error(outcomes: Sequence[GenReply | ModelError]) -> list[GenReply]:
+    """What `generate` makes of `generate_each`: the first error is raised."""
+    replies: list[GenReply] = []
+    for outcome in outcomes:
+        if isinstance(outcome, ModelError):
+            raise outcome
+        replies.append(outcome)
+    return replies

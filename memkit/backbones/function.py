@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any
 
-from memkit.backbones.base import GenReply, GenRequest
+from memkit.backbones.base import GenReply, GenRequest, all_or_error
 from memkit.errors import BadReply, InvalidConfig, ModelError, ModelTimeout, ModelUnavailable, ReplyTooLarge
 from memkit.net.loop import LoopThread
 
@@ -48,8 +48,12 @@ class CallableBackbone:
         return self._max_parallel
 
     def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+        return all_or_error(self.generate_each(requests))
+
+    def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
+        """Like `generate`, with an error in the place of each reply that did not come."""
         if len(requests) == 1:
-            return [self._one(requests[0])]
+            return [self._outcome(requests[0])]
         waiting = iter(list(enumerate(requests)))
         outcomes: list[GenReply | ModelError | None] = [None] * len(requests)
         lock = threading.Lock()
@@ -61,21 +65,21 @@ class CallableBackbone:
                 if item is None:
                     return
                 index, request = item
-                try:
-                    outcomes[index] = self._one(request)
-                except ModelError as error:
-                    outcomes[index] = error
+                outcomes[index] = self._outcome(request)
 
         threads = [_start(worker) for _ in range(min(len(requests), self._max_parallel))]
         for thread in threads:
             thread.join()
-        for outcome in outcomes:
-            if isinstance(outcome, ModelError):
-                raise outcome
-        return [outcome for outcome in outcomes if isinstance(outcome, GenReply)]
+        return [outcome for outcome in outcomes if outcome is not None]
 
     def close(self) -> None:
         self._loop.close()
+
+    def _outcome(self, request: GenRequest) -> GenReply | ModelError:
+        try:
+            return self._one(request)
+        except ModelError as error:
+            return error
 
     def _one(self, request: GenRequest) -> GenReply:
         started = time.monotonic()

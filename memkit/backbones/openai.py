@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from memkit.backbones.base import GenReply, GenRequest
+from memkit.backbones.base import GenReply, GenRequest, all_or_error
 from memkit.backbones.streams import AsyncTextStream, Item, TextStream
 from memkit.backbones.wire import Dialect, Draft, EventStream, Structured, body, load_json, narrowed, refusal_slugs
 from memkit.errors import InvalidConfig, ModelError, ModelRefused, ModelUnavailable
@@ -98,14 +98,14 @@ class OpenAIBackbone:
         return f"OpenAIBackbone({self._model!r}, base_url={self.endpoint!r})"
 
     def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-        return _all_or_error(self.generate_each(requests))
+        return all_or_error(self.generate_each(requests))
 
     def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
         """Like `generate`, with an error in the place of each reply that did not come."""
         return network.run(self._each(requests))
 
     async def agenerate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-        return _all_or_error(await network.run_async(self._each(requests)))
+        return all_or_error(await network.run_async(self._each(requests)))
 
     def stream(self, request: GenRequest) -> TextStream:
         """Chunks of the reply's text as they arrive; afterwards `.reply` holds the whole of it."""
@@ -242,10 +242,3 @@ def _refused(status: int, raw: bytes, calls: int) -> ModelRefused:
         calls=calls,
         **slugs,
     )
-
-
-def _all_or_error(outcomes: list[GenReply | ModelError]) -> list[GenReply]:
-    for outcome in outcomes:
-        if isinstance(outcome, ModelError):
-            raise outcome
-    return [outcome for outcome in outcomes if isinstance(outcome, GenReply)]

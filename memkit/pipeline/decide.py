@@ -234,8 +234,8 @@ def _shown(scored: Sequence[Scored]) -> tuple[Shown, ...]:
     return tuple(Shown(n, one.record, one.score, one.signals) for n, one in enumerate(scored, start=1))
 
 
-def drive(steps: Steps, generate: Callable[[Sequence[GenRequest]], list[GenReply]]) -> Decided:
-    """Run one decision to its end, blocking."""
+def drive(steps: Steps, generate: Callable[[Sequence[GenRequest]], Sequence[GenReply | ModelError]]) -> Decided:
+    """Run one decision to its end, blocking. `generate` may return errors in their places, or raise one for all."""
     try:
         requests = next(steps)
         while True:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from memkit.backbones.base import Backbone, Sampling
+from memkit.backbones.base import Backbone, Sampling, generate_each
 from memkit.config import Config
 from memkit.embedders.base import Embedder
 from memkit.errors import Conflict, EmbedderError, MemkitError, NotFound, OpRejected, StoreError
@@ -138,7 +138,8 @@ class TurnWriter:
             sampling=self._sampling,
             weights=self._weights(intake.bank.user_id),
         )
-        return drive(decide(task, self._settings, self._embedder), self._backbone().generate)
+        steps = decide(task, self._settings, self._embedder)
+        return drive(steps, lambda requests: generate_each(self._backbone(), requests))
 
     def _commit(self, claim: Claim, decided: Decided, *, last: bool) -> bool:
         """One transaction: decisions, operations, the turn's status. False: the bank moved, decide again."""

@@ -4,11 +4,13 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from memkit.backbones import make_backbone, tiny_path
-from memkit.backbones.base import Backbone
+from memkit.backbones.base import Backbone, generate_each
 from memkit.backbones.function import CallableBackbone
 from memkit.errors import (
     BadReply,
@@ -63,6 +65,45 @@ def test_a_missing_tiny_model_names_the_next_step(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match="hf:PATH"):
         tiny_path()
+
+
+def test_the_tiny_model_is_found_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    skilled = tmp_path / "tiny" / "checkpoints" / "skilled"
+    skilled.mkdir(parents=True)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: SimpleNamespace(submodule_search_locations=[tmp_path]))
+    (skilled / "config.json").write_text("{}")
+    with pytest.raises(MissingExtra, match="tiny model"):
+        tiny_path()  # a checkout without the weights
+    (skilled / "model.safetensors").write_bytes(b"")
+    assert tiny_path() == skilled
+
+
+def test_finding_the_tiny_model_does_not_import_the_trainer() -> None:
+    code = (
+        "import sys\nfrom memkit.backbones import tiny_path\n"
+        "try: tiny_path()\nexcept ImportError: pass\nprint('memkit_train' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+
+
+def test_one_failure_leaves_the_other_replies() -> None:
+    def picky(messages: list[dict[str, str]]) -> str:
+        if "bad" in messages[-1]["content"]:
+            raise ValueError("no")
+        return messages[-1]["content"]
+
+    asked = [request("one"), request("bad"), request("two")]
+    for backbone in (CallableBackbone(picky), make_backbone({"manager": picky})):
+        kinds = [type(outcome).__name__ for outcome in generate_each(backbone, asked)]
+        assert kinds == ["GenReply", "ModelUnavailable", "GenReply"]
+        with pytest.raises(ModelUnavailable):
+            backbone.generate(asked)
+
+    class Whole:
+        def generate(self, requests: list[object]) -> list[object]:
+            raise ModelUnavailable("down")
+
+    assert [type(one) for one in generate_each(Whole(), asked)] == [ModelUnavailable] * 3  # type: ignore[arg-type]
 
 
 def test_making_a_backbone_loads_only_its_own_kind() -> None:

@@ -299,6 +299,44 @@ def test_digests_name_the_files(model: HFBackbone, checkpoint: Path, tmp_path: P
         assert again.tokenizer_digest == model.tokenizer_digest
 
 
+def test_every_reply_names_the_vocabulary_that_its_ids_are_of(model: HFBackbone) -> None:
+    from memkit.backbones.hf.checkpoint import load
+    from memkit.backbones.hf.prompting import Prompter
+
+    (reply,) = model.generate(requests(1))
+    loaded = load(Path(model.name), dtype="float32", device="cpu")
+    assert reply.extra["vocabulary"] == Prompter(loaded.tokenizer).tokenizer_digest(loaded.stop_ids)
+    assert reply.extra["template"] == model.template_digest
+
+
+def test_loading_draws_no_bars_and_leaves_the_users_alone(checkpoint: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from transformers.utils import logging
+
+    from memkit.backbones.hf.checkpoint import load
+    from memkit.backbones.hf.quiet import without_bars
+
+    shown: list[str] = []
+
+    def hook(factory: Any, args: Any, kwargs: Any) -> Any:
+        shown.append(kwargs.get("desc", ""))
+        return factory(*args, **kwargs)
+
+    before = logging.set_tqdm_hook(hook)
+    try:
+        load(checkpoint, dtype="float32", device="cpu")
+        assert (shown, capfd.readouterr().err) == ([], "")
+        with without_bars():
+            other = threading.Thread(target=lambda: list(logging.tqdm([1], desc="theirs")))
+            other.start()
+            other.join()
+            assert list(logging.tqdm([1], desc="ours")) == [1]
+        assert shown == ["theirs"]
+        assert logging.set_tqdm_hook(hook) is hook
+        assert logging.is_progress_bar_enabled()
+    finally:
+        logging.set_tqdm_hook(before)
+
+
 def test_without_torch_the_extra_is_named() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"

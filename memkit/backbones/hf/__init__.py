@@ -9,6 +9,7 @@ masks.py        which tokens a grammar allows in a state, and how far the end is
 vocabulary.py   tokens as text and bytes
 prompting.py    chat messages to token ids, and the digests of tokenizer and template
 checkpoint.py   finding, checking, hashing and loading a checkpoint
+quiet.py        no progress bars while a checkpoint is read or written
 adapters.py     a LoRA directory to a module tree that shares the base tensors
 """
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from memkit.backbones.base import GenReply, GenRequest, Usage
+from memkit.backbones.base import GenReply, GenRequest, Usage, all_or_error
 from memkit.backbones.hf import adapters, checkpoint
 from memkit.backbones.hf.lanes import Lane, Tree
 from memkit.backbones.hf.masks import Masks
@@ -49,7 +49,10 @@ class ScoreRequest:
 
 
 class HFBackbone:
-    """`model` may be a loaded `Checkpoint`, for callers that train over its tensors (see `serve`).
+    """Every reply says in `extra` which `vocabulary` its token ids are of (digest of vocabulary, merges and end tokens)
+    and which `template` laid out the prompt, so that a trainer with another one can refuse them.
+
+    `model` may be a loaded `Checkpoint`, for callers that train over its tensors (see `serve`).
     `constrain=False` leaves grammars unenforced (to measure how well a model follows them by itself).
     `validity_sample`: the share of constrained replies that report in `extra["unconstrained_valid"]` whether every
     token would have been allowed had it been chosen without the mask. `threads` caps the worker's CPU threads."""
@@ -88,6 +91,7 @@ class HFBackbone:
         self.identity = f"hf:{Path(self.name).name}@{self.base_digest[:12]}"
         self._prompter = Prompter(loaded.tokenizer)
         self._vocabulary = read_vocabulary(loaded.tokenizer, loaded.vocab_size, loaded.stop_ids)
+        self._reads = {"vocabulary": self.tokenizer_digest, "template": self.template_digest}
         self._masks = Masks(self._vocabulary)
         self._base = adapters.twin(loaded.model)  # never run: what other trees are copied from
         tree = Tree(loaded.model)
@@ -120,12 +124,7 @@ class HFBackbone:
 
     def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
         """Replies in order; the first error is raised when a request failed."""
-        replies: list[GenReply] = []
-        for outcome in self.generate_each(requests):
-            if isinstance(outcome, ModelError):
-                raise outcome
-            replies.append(outcome)
-        return replies
+        return all_or_error(self.generate_each(requests))
 
     def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
         """Like `generate`, with an error in the place of each reply that did not come."""
@@ -299,7 +298,7 @@ class HFBackbone:
 
     def _reply(self, job: Job, written: Written, started: float) -> GenReply:
         text_ids = [token for token in written.token_ids if token not in self._stop_ids]
-        extra: dict[str, Any] = {"merged": written.merged}
+        extra: dict[str, Any] = {"merged": written.merged, **self._reads}
         if written.natural[1]:
             extra["unconstrained_valid"] = written.natural[0] == written.natural[1]
             extra["unconstrained_steps"] = written.natural

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from memkit.backbones.hf.quiet import without_bars
 from memkit.errors import InvalidConfig, ModelUnavailable
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
@@ -77,9 +78,10 @@ def load(folder: Path, *, dtype: str, device: str) -> Checkpoint:
         config = AutoConfig.from_pretrained(folder, **local)
         if getattr(config, "is_encoder_decoder", False):
             raise InvalidConfig(f"{folder} is an encoder-decoder model", fix="use a decoder-only chat model")
-        model, report = loader.from_pretrained(
-            folder, config=config, dtype=_DTYPES[dtype], use_safetensors=True, output_loading_info=True, **local
-        )
+        with without_bars():
+            model, report = loader.from_pretrained(
+                folder, config=config, dtype=_DTYPES[dtype], use_safetensors=True, output_loading_info=True, **local
+            )
         tokenizer = AutoTokenizer.from_pretrained(folder, **local)
     except InvalidConfig:
         raise
