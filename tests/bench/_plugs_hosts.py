@@ -1,5 +1,5 @@
 """LangGraph, LangChain, the Agents SDK, Anthropic's memory tool, Pydantic AI, LlamaIndex: their tests, and what
-a put and a search of the LangGraph store cost."""
+a put and a search of the LangGraph store cost. And whether every example and every page was run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from tests.bench._table import Row
 from tests.integrations._env import ENV, ROOT
 
 TESTS = ("langgraph", "langchain", "agents", "anthropic", "pydantic_ai", "llamaindex", "hosts_readme")
+EXPORTS = "tests/trajectories/test_rows.py::test_exports_load_in_trl_and_datasets"
 SUITE = "tests/integrations/test_langchain.py::TestRetriever"
 _STANDARD = ("k_constructor_param", "invoke_with_k_kwarg", "invoke_returns_documents", "ainvoke_returns_documents")
 
 
 def rows(full: bool = False) -> list[Row]:
     found = [_tests(f"tests of {name}", f"tests/integrations/test_{name}.py") for name in TESTS]
-    found.append(_suite())
+    found += [_suite(), _executed(), _tests("exported training files load in TRL", EXPORTS)]
     try:
         found += _costs(full)
     except ImportError as error:
@@ -47,6 +48,13 @@ def _suite() -> Row:
     code, last = _pytest(*(f"{SUITE}::test_{name}" for name in _STANDARD))
     passed = _passed(last)
     return Row("langchain-tests: retriever suite", passed, "passed", "4 of 4", code == 0 and passed == 4, last)
+
+
+def _executed() -> Row:
+    """Nothing may be skipped: an example or a page that was not run counts as missed."""
+    code, last = _pytest("tests/examples", "tests/test_readme.py")
+    ok = code == 0 and "skipped" not in last
+    return Row("examples, README and guides, executed", _passed(last), "passed", "all, none skipped", ok, last)
 
 
 def _passed(last: str) -> int:

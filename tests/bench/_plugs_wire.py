@@ -21,6 +21,7 @@ from typing import Any
 from memkit import Memory
 from tests.bench._table import Row
 from tests.integrations._env import ENV, ROOT
+from tests.integrations.test_packaging import PLUGS
 from tests.stub_server import StubServer
 
 TESTS = ("mcp", "openai", "proxy", "otel", "migrate", "packaging", "plugs_readme")
@@ -202,34 +203,40 @@ def watch(event, args):
         if not ipaddress.ip_address(args[1][0].split("%")[0]).is_loopback:
             outside.append(str(args[1][0]))
 sys.addaudithook(watch)
-import importlib, pkgutil
+import importlib, pathlib, pkgutil
 from memkit import Memory
 for name in sys.argv[2:]:
     for module in pkgutil.walk_packages(importlib.import_module(name).__path__, name + "."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
 from memkit_otel import instrument
-with Memory(sys.argv[1]) as memory:
+folder = pathlib.Path(sys.argv[1])
+with Memory(folder / "m") as memory:
     instrument(memory)
     memory.add("I adopted a dog named Buddy.", user_id="ana")
     assert memory.search("which dog?", user_id="ana")
     memory.flush()
+from memkit_train.retrain import retrain
+from tests.train.stores import lived, teacher, world
+from tests.train.test_retrain import config
+episodes = world(8, seed=7)
+store = lived(folder / "lived", episodes, teacher(episodes))
+assert retrain(config(store, folder / "runs"), smoke=True).status == "smoke"
 print(len(outside), *outside)
 """
 
 
 def _network(full: bool) -> list[Row]:
     """Network: names looked up and addresses connected to beyond loopback."""
-    plugs = ["memkit_mcp", "memkit_openai", "memkit_otel", "memkit_migrate"]
     with tempfile.TemporaryDirectory() as folder:
         run = subprocess.run(
-            [sys.executable, "-c", _WATCHED, f"{folder}/m", *plugs], capture_output=True, text=True, env=ENV
+            [sys.executable, "-c", _WATCHED, folder, *PLUGS], capture_output=True, text=True, env=ENV, cwd=ROOT
         )
     if run.returncode:
         raise RuntimeError(run.stderr.strip().splitlines()[-1])
-    count = int(run.stdout.split()[0])
-    note = "importing every module of four plugs, construct, add, search, traced"
-    return [Row("network beyond loopback", count, "calls", "0", count == 0, note)]
+    count, *places = run.stdout.splitlines()[-1].split()
+    note = ", ".join(places) or f"importing every module of {len(PLUGS)} plugs, construct, add, search, traced, train"
+    return [Row("network beyond loopback", int(count), "calls", "0", count == "0", note)]
 
 
 def _tests(full: bool) -> list[Row]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import socket
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +84,52 @@ def test_a_graphs_agent_recalls_what_another_thread_was_told(tmp_path: Path) -> 
     assert [message["role"] for message in second] == ["system", "user", "assistant", "user"]
     assert "Oslo" not in second[1]["content"], "recalled text stays out of the thread"
     assert "Oslo" in run("langgraph_agent.py", "ana", cwd=tmp_path, stdin="Where do I live?\n")
+
+
+@pytest.mark.slow
+def test_four_workers_of_the_service_lose_nothing_and_mix_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("fastapi", reason="the service example needs fastapi")
+    import httpx
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    service = subprocess.Popen(
+        [sys.executable, "-m", "uvicorn", "fastapi_service:app", "--workers", "4", "--port", str(port)], cwd=EXAMPLES,
+        env=ENV | {"MEMKIT_STORE": str(tmp_path / "memory")}, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
+            _until(lambda: client.get("/context", params={"q": "pets?"}, headers={"x-user": "nobody"}).is_success)
+            said = [(f"user {n % 8}", f"I bought item number {n}.") for n in range(40)]
+
+            def say(one: tuple[str, str]) -> int:
+                return client.post("/turns", json={"text": one[1]}, headers={"x-user": one[0]}).status_code
+
+            with ThreadPoolExecutor(8) as threads:
+                assert set(threads.map(say, said)) == {202}
+    finally:
+        service.terminate()
+        service.wait(60)
+    with Memory(tmp_path / "memory") as memory:
+        memory.flush()
+        assert memory.stats()["turns"] == 40
+        for user in range(8):
+            texts = " ".join(turn["text"] for one in memory.decisions(user_id=f"user {user}", last=100)
+                             for turn in one["turns"])  # fmt: skip
+            assert {n for n in range(40) if f"number {n}." in texts} == set(range(user, 40, 8))
+
+
+def _until(ready: Callable[[], bool]) -> None:
+    import httpx
+
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        with contextlib.suppress(httpx.TransportError):
+            if ready():
+                return
+        time.sleep(0.2)
+    pytest.fail("the service did not start")
 
 
 def test_the_service_remembers_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
