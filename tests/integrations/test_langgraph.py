@@ -308,6 +308,17 @@ def test_prefixes_end_at_labels_and_are_case_sensitive(store: MemkitStore) -> No
     assert len(store.search((), limit=100)) == 6
 
 
+@pytest.mark.parametrize("label", ["alice\n", "star*", "q?m", "br[ack]et", "user_1", "a%b", "plus+", "é"])
+def test_labels_are_literal_to_the_last_character(store: MemkitStore, label: str) -> None:
+    decoy = label[:-1] if label.endswith("\n") else "".join(one if one.isalnum() else "X" for one in label) + "X"
+    for namespace in [("u", label), ("u", label, "child"), ("u", decoy), (label,)]:
+        store.put(namespace, "k", {})
+    assert {item.namespace for item in store.search(("u", label))} == {("u", label), ("u", label, "child")}
+    assert store.list_namespaces(prefix=("u", label)) == [("u", label), ("u", label, "child")]
+    assert store.list_namespaces(suffix=("u", label)) == [("u", label)]
+    assert store.list_namespaces(suffix=(decoy,)) == [("u", decoy)]
+
+
 def test_namespaces_are_listed_by_prefix_suffix_wildcard_depth_and_page(store: MemkitStore) -> None:
     spaces = [("u", "docs", "pub"), ("u", "docs", "priv"), ("u", "imgs", "pub"), ("v", "docs", "a", "pub")]
     for namespace in spaces:
