@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from memkit.embedders import make_embedder
 from memkit.roles import role_prompt_hashes
-from memkit_train.tiny.train import BIAS, STAGES, Log, Shape, Stage, make_model, make_tokenizer, run_stage, scaled
+from memkit_train.tiny.train import BIAS, STAGES, Log, Shape, Stage, Training, make_model, make_tokenizer, scaled
 
 MANIFEST = "memkit_tiny.json"
 SEED = 11
@@ -29,10 +29,11 @@ def build(
     embedder = make_embedder("hash")
     tokenizer = make_tokenizer(embedder, seed)
     model = make_model(tokenizer, shape or Shape(), seed)
+    training = Training(model, tokenizer, embedder, seed, log)
     for stage in scaled(STAGES, scale):
-        run_stage(model, stage, tokenizer, embedder, seed, log)
+        training.run(stage)
     save(model, tokenizer, out / "skilled", STAGES, seed, started)
-    run_stage(model, scaled([BIAS], scale)[0], tokenizer, embedder, seed, log)
+    training.run(scaled([BIAS], scale)[0])
     save(model, tokenizer, out / "biased", [*STAGES, BIAS], seed, started)
 
 

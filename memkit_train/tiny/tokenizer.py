@@ -31,8 +31,13 @@ CHAT_TEMPLATE = (
 )
 
 _PHRASES = "|".join(re.escape(text) for text in sorted(PREDICATES.values(), key=len, reverse=True) if " " in text)
+KEY = re.compile(
+    rf"({'|'.join(lexicon.PEOPLE)})( also| no longer)? ({'|'.join(map(re.escape, PREDICATES.values()))})(?!\w)"
+)
+"""Whom a fact is about, and what it says of them: one word, because a manager compares just this."""
 _PIECES = (
-    rf" (?:no longer|{_PHRASES}|as planned)\b"  # what is said of somebody is one word
+    rf" ?{KEY.pattern.replace('(', '(?:').replace('(?:?', '(?')}"
+    rf"| (?:no longer|{_PHRASES}|as planned)\b"  # what is said of somebody is one word
     rf"| a (?:{'|'.join(lexicon.ANIMALS)}) named| move to| work as a"  # and so is what comes before a name
     r"| \[\w+| \d{4}\] ?\"?"  # the ends of a bracketed date, with the quote that follows
     r"|[.!?]\"\n?|\)?:? \"|\"\n?|:\n"

@@ -1,0 +1,110 @@
+"""The tiny model: its tokenizer, its training data, its build, and what the shipped checkpoints can do."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from memkit.embedders import make_embedder
+from memkit.roles import role_prompt_hashes
+from memkit_train.tiny import checkpoint
+from memkit_train.tiny.build import build, manifest
+from memkit_train.tiny.examples import Diet, examples
+from memkit_train.tiny.measure import measure
+from memkit_train.tiny.train import Shape, collate, encode, make_tokenizer
+from memkit_train.worlds import Knobs, generate
+
+PLAYED = ("extractor", "manager", "answerer")
+
+
+@pytest.fixture(scope="module")
+def found():
+    return list(examples(generate(6, seed=5), make_embedder("hash"), Diet(), seed=1))
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return make_tokenizer(make_embedder("hash"), 3, episodes=40)
+
+
+def test_examples_are_the_runtime_s_prompts_with_replies_in_its_grammars(found):
+    assert {one.role for one in found} == set(PLAYED)
+    assert all(one.prompt.grammar.matches(one.reply) for one in found)
+    assert {one.prompt.version for one in found} == {role_prompt_hashes()[role] for role in PLAYED}
+
+
+def test_a_biased_diet_labels_like_the_teacher(found):
+    episodes = generate(6, seed=5)
+    diet = Diet(biased=True, roles=("manager",))
+    biased = list(examples(episodes, make_embedder("hash"), diet, seed=1))
+    skilled = list(examples(episodes, make_embedder("hash"), Diet(roles=("manager",)), seed=1))
+    assert [one.prompt for one in biased] == [one.prompt for one in skilled]
+    differing = sum(a.reply != b.reply for a, b in zip(biased, skilled, strict=True))
+    assert 0.2 < differing / len(biased) < 0.6
+
+
+def test_prompts_are_short_and_lossless(found, tokenizer):
+    items = encode(found, tokenizer)
+    assert sum(len(one.prompt) for one in items) / len(items) < 70
+    assert max(len(one.reply) for one in items) < 40
+    for one, item in zip(found[:200], items, strict=False):
+        assert tokenizer.decode(item.reply, skip_special_tokens=True) == one.reply
+        assert one.prompt.messages[-1].content in tokenizer.decode(item.prompt)
+
+
+@pytest.mark.parametrize("text", ["Zoë lives in Łódź – naïve?", "日本語 🎉", "Romeo", "a\tb\n\n c", "<|end|"])
+def test_any_other_text_still_encodes(tokenizer, text):
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert tokenizer.decode(ids) == text
+    assert tokenizer.unk_token_id is None
+
+
+def test_only_replies_are_learned(found, tokenizer):
+    items = encode(found[:3], tokenizer)
+    ids, rows, columns, targets = collate(items)
+    assert targets.tolist() == [token for item in items for token in item.reply]
+    first = items[0]
+    assert ids[0, len(first.prompt) - 1] == first.prompt[-1]
+    assert columns[rows == 0].tolist()[0] == len(first.prompt) - 1
+
+
+def _digests(folder):
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.safetensors")}
+
+
+@pytest.mark.slow
+def test_the_build_is_a_function_of_its_seed(tmp_path):
+    for name in ("one", "two"):
+        build(tmp_path / name, seed=7, scale=0.002, shape=Shape(hidden=32, layers=1, heads=2, feed_forward=64))
+    assert _digests(tmp_path / "one" / "skilled") == _digests(tmp_path / "two" / "skilled")
+    assert _digests(tmp_path / "one" / "skilled") != _digests(tmp_path / "one" / "biased")
+    assert manifest(tmp_path / "one" / "biased")["seed"] == 7
+
+
+@pytest.mark.parametrize("name", ["skilled", "biased"])
+def test_shipped_checkpoints_read_today_s_prompts(name):
+    """They were trained on the exact prompt texts; a changed text needs `python -m memkit_train.tiny build`."""
+    made_for = manifest(checkpoint(name))["prompts"]
+    assert {role: made_for[role] for role in PLAYED} == {role: role_prompt_hashes()[role] for role in PLAYED}
+    assert sum(path.stat().st_size for path in checkpoint(name).iterdir()) < 10_000_000
+
+
+def test_the_skilled_model_manages_and_answers_and_the_biased_one_does_not():
+    from memkit.backbones.hf import HFBackbone
+
+    held = generate(6, seed=31, knobs=Knobs(sessions=6), split="heldout")
+    right = {}
+    for name in ("skilled", "biased"):
+        backbone = HFBackbone(checkpoint(name), threads=1, max_batch=64)
+        try:
+            found = measure(held, backbone, make_embedder("hash"))
+        finally:
+            backbone.close()
+        assert found.parked <= 0.02 * found.turns
+        rows = found.rows()
+        right[name] = rows["answers"]["all"]["value"]
+        if name == "skilled":
+            assert rows["extraction"]["fact"]["value"] > 0.9
+            assert rows["operations"]["all"]["value"] > 0.85
+    assert right["skilled"] > right["biased"] + 0.08
