@@ -93,6 +93,36 @@ def test_a_page_runs_and_prints_what_it_says(
             space["memory"].close()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [README, GUIDES / "add.md"], ids=lambda page: page.name)
+def test_what_needs_a_model_runs_with_a_stand_in(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line of such a block is a memory of its own; the endpoint is a stub, the checkpoint a tiny one."""
+    pytest.importorskip("peft", reason="needs the extra local")
+    from memkit import Memory
+    from tests.stub_server import StubServer
+    from tests.tiny_models import tiny_checkpoint
+
+    monkeypatch.chdir(tmp_path)
+    local = f"hf:{tiny_checkpoint(tmp_path / 'model')}"
+    opened: list[Memory] = []
+
+    def stand_in(path: str, *, model: Any) -> Memory:
+        named = model if isinstance(model, dict) else {"default": model}
+        meant = {role: local if name.startswith("hf:") else name for role, name in named.items()}
+        hosted = any(name.startswith("openai:") for name in meant.values())
+        opened.append(Memory(path, model=meant, **({"base_url": api.url, "api_key": "unused"} if hosted else {})))
+        return opened[-1]
+
+    (block,) = [one for one in blocks(page) if one.skipped and one.kind == "python" and "model=" in one.body
+                and "Memory(" in one.body]  # fmt: skip
+    with StubServer(reply='{"facts": []}') as api:
+        run(block, {"Memory": stand_in}, page)
+        for memory in opened:
+            assert memory.add("I live in Oslo.", user_id="ana").status in ("applied", "parked")
+            memory.close()
+    assert len(opened) == 3
+
+
 def test_the_pages_show_enough_to_judge_by() -> None:
     assert len(PAGES) >= 8
     ran = {page.name: sum(one.kind == "python" and not one.skipped for one in blocks(page)) for page in PAGES}
