@@ -1,5 +1,5 @@
-"""The README and the guides are run as they stand, the network out of reach: their Python blocks in order, in one program
-a page, and their commands; what they print is compared with what the page says it does."""
+"""The README and the guides are run as they stand, the network out of reach: their Python blocks in order, in one
+program a page, and their commands; what they print is compared with what the page says it does."""
 
 from __future__ import annotations
 
