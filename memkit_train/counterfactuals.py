@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
+from memkit.backbones.base import Backbone
 from memkit.embedders import make_embedder
 from memkit.models import JSON
 from memkit.pipeline.decide import Settings
 from memkit_train.collect import open_source, sides
 from memkit_train.config import TrainConfig
 from memkit_train.replay.alternatives import Group, alternatives, graded
-from memkit_train.replay.env import Env, Policy, State
+from memkit_train.replay.env import Env, Policy, State, beside
 from memkit_train.report.folder import Tick
 from memkit_train.rewards import AnswerReward, Answers, BudgetReward, CachedBackbone, Mix, Probed
 from memkit_train.rows import TokenRow
@@ -35,9 +36,11 @@ TOGETHER = 64
 
 
 def replayed(
-    config: TrainConfig, parent: Path | None, *, most: int | None = None, tick: Tick | None = None
-) -> tuple[list[TokenRow], JSON]:
-    """Replies to logged prompts, each with what it was worth, and what the replay found. `most`: states at most."""
+    config: TrainConfig, parent: Path | None, *, most: int | None = None, tick: Tick | None = None,
+    others: Backbone | None = None,
+) -> tuple[list[TokenRow], JSON]:  # fmt: skip
+    """Replies to logged prompts, each with what it was worth, and what the replay found. `most`: states at most.
+    `others` answers in the roles that are not trained; None: the base does."""
     from memkit.backbones import make_backbone
     from memkit.backbones.hf import HFBackbone
 
@@ -49,8 +52,9 @@ def replayed(
     with HFBackbone(config.model.base, threads=1, dtype=config.model.dtype, device=config.model.device) as backbone:
         if parent is not None:
             backbone.load_adapter("parent", parent)
-        policy = Policy(backbone, "parent" if parent is not None else None, roles=config.data.roles)
-        frozen = backbone if config.model.answerer is None else make_backbone(config.model.answerer)
+        cast = beside(backbone, others, config.data.roles)
+        policy = Policy(cast, "parent" if parent is not None else None, roles=config.data.roles)
+        frozen = cast if config.model.answerer is None else make_backbone(config.model.answerer)
         answers = Answers(CachedBackbone(frozen), env.embedder)
         reward = Mix(((AnswerReward(answers, "f1"), 1.0), (BudgetReward(), BUDGET)))
         for start in range(0, len(asked), TOGETHER):
@@ -59,7 +63,7 @@ def replayed(
             )
             if tick is not None:
                 tick("alternatives", min(len(asked), start + TOGETHER), len(asked), {})
-        if frozen is not backbone:
+        if frozen is not cast:
             frozen.close()
     rows = graded(groups)
     return rows, _found(groups, rows)

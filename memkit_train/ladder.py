@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from memkit.backbones.base import Backbone
 from memkit.models import JSON
 from memkit_train.config import TrainConfig
 from memkit_train.errors import DataError, Diverged, StaleLog
@@ -24,16 +25,17 @@ FOLDER = "ladder"
 
 
 def climb(
-    config: TrainConfig, run: RunFolder, parent: Path | None, *, most: int | None = None, tick: Tick | None = None
-) -> JSON:
+    config: TrainConfig, run: RunFolder, parent: Path | None, *, most: int | None = None, tick: Tick | None = None,
+    others: Backbone | None = None,
+) -> JSON:  # fmt: skip
     """What `retrain` records of its training: the adapter at the top (None: no rung was kept) and every rung's figures.
-    `most`: validation users at most."""
+    `most`: validation users at most. `others`: see `tried`."""
     best, below = parent, "parent"
     rungs: list[JSON] = []
     for name in RUNGS:
         found = run.done(f"rung/{name}")
         if found is None:
-            found = run.mark(f"rung/{name}", _rung(config, run, name, best, below, most, tick))
+            found = run.mark(f"rung/{name}", _rung(config, run, name, best, below, most, tick, others))
         rungs.append(found)
         if found["kept"]:
             best, below = run.path / found["adapter"], name
@@ -46,8 +48,9 @@ def climb(
 
 
 def _rung(
-    config: TrainConfig, run: RunFolder, name: str, best: Path | None, below: str, most: int | None, tick: Tick | None
-) -> JSON:
+    config: TrainConfig, run: RunFolder, name: str, best: Path | None, below: str, most: int | None, tick: Tick | None,
+    others: Backbone | None,
+) -> JSON:  # fmt: skip
     own = RunFolder(run.path / FOLDER / name)
     own.path.mkdir(parents=True, exist_ok=True)
     record: JSON = {"name": name, "below": below, "kept": False}
@@ -55,7 +58,7 @@ def _rung(
         result = train(config.rung(name), own.path, parent=best, run=own, tick=tick, **material(run))
     except (DataError, StaleLog, Diverged) as error:
         return record | {"why": f"passed over: {error.what}"}
-    ours, theirs = tried(config, result.path, best, None, tick, most, on_validation=True)
+    ours, theirs = tried(config, result.path, best, None, tick, most, on_validation=True, others=others)
     verdict = gate(ours.tables, theirs.tables, limits=replace(config.gate.limits(), min_probes=0, min_users=0))
     target, readable = verdict.check("target"), verdict.check("format")
     return record | trained(run, result) | {

@@ -7,13 +7,14 @@ from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 
+from memkit.backbones.base import Backbone
 from memkit.embedders import make_embedder
 from memkit.models import JSON
 from memkit.pipeline.decide import Settings
 from memkit_train.collect import judged, open_source, validation
 from memkit_train.config import TrainConfig
 from memkit_train.gate import Exposure, Verdict
-from memkit_train.replay.env import Env, Policy
+from memkit_train.replay.env import Env, Policy, beside
 from memkit_train.report.folder import Tick
 from memkit_train.rewards import Answers, CachedBackbone
 from memkit_train.trial import Trial, trials
@@ -23,10 +24,10 @@ CASES = 20
 
 def tried(
     config: TrainConfig, adapter: Path | None, parent: Path | None, cache: Path | None = None, tick: Tick | None = None,
-    most: int | None = None, *, on_validation: bool = False,
+    most: int | None = None, *, on_validation: bool = False, others: Backbone | None = None,
 ) -> tuple[Trial, Trial]:  # fmt: skip
     """Candidate and parent on the held-out users (or on those that a ladder decides by), by one backbone that counts
-    what it would have written unmasked."""
+    what it would have written unmasked. `others` answers in the roles that are not trained; None: the base does."""
     from memkit.backbones import make_backbone
     from memkit.backbones.hf import HFBackbone
 
@@ -40,18 +41,19 @@ def tried(
         for name, folder in (("candidate", adapter), ("parent", parent)):
             if folder is not None:
                 backbone.load_adapter(name, folder)
+        cast = beside(backbone, others, config.data.roles)
         policies = [
-            Policy(backbone, name if folder is not None else None, roles=config.data.roles, name=name)
+            Policy(cast, name if folder is not None else None, roles=config.data.roles, name=name)
             for name, folder in (("candidate", adapter), ("parent", parent))
         ]
-        frozen = backbone if config.model.answerer is None else make_backbone(config.model.answerer)
+        frozen = cast if config.model.answerer is None else make_backbone(config.model.answerer)
         settings = Settings(mode=config.data.mode, instructions=config.data.instructions)
         answers = Answers(CachedBackbone(frozen, cache), embedder)
         ours, theirs = trials(
             Env(embedder, settings), policies, users, answers, metric=config.gate.target,
             progress=None if tick is None else lambda done, total: tick("evaluate", done, total, {}),
         )  # fmt: skip
-        if frozen is not backbone:
+        if frozen is not cast:
             frozen.close()
     return ours, theirs
 

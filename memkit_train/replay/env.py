@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from memkit.backbones.base import Backbone, GenReply, GenRequest, Sampling
+from memkit.backbones.routed import RoutedBackbone
 from memkit.embedders.base import Embedder
 from memkit.embedders.cached import CachedEmbedder
 from memkit.errors import Conflict, MemkitError, ModelError, NotFound, OpRejected
@@ -51,6 +52,11 @@ class Policy:
 
     def sampling(self, decision_id: str) -> Sampling:
         return Sampling(temperature=self.temperature, seed=self.seed)
+
+
+def beside(trained: Backbone, others: Backbone | None, roles: Sequence[str]) -> Backbone:
+    """`trained` in these roles and `others` (None: the same) in the rest."""
+    return trained if others is None else RoutedBackbone(dict.fromkeys(roles, trained), others)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,12 @@
 """What `offline-training` and `offline-rungs` share: logs of simulated users, adapters made of them by the trainer's
 own stages, and how good a policy is for users whom nobody trained on.
 
-A policy is scored by the answers that its banks allow: it hears and manages the talk of held-out users from an empty
-bank, and an exact reader, the same for all, answers every final question from what the runtime's retrieval serves.
-Start is the biased checkpoint, which also wrote the log; ceiling is the skilled one.
+The tiny model manages; it is what has bad habits and what is trained. Who listens and who answers is the same for all,
+in the log as in the score: the world's exact listener, and an exact reader of what retrieval serves. A wrong answer
+is the memory's fault then, and whoever trains still sees nothing but turns, decisions, answers and some ratings.
+
+A policy is scored by the answers that its banks allow: it manages the talk of held-out users from an empty bank, and
+every final question is asked. Start is the biased checkpoint, which also wrote the log; ceiling is the skilled one.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from memkit_train.collect import Collected, collect, open_source
 from memkit_train.config import TrainConfig, load
 from memkit_train.evaluate.bootstrap import mean_by_cluster
 from memkit_train.replay import Env, Policy, script_of
+from memkit_train.replay.env import beside
 from memkit_train.rewards import Answers, Probed
 from memkit_train.rung import train
 from memkit_train.trajectories.rows import rows as rows_of
@@ -64,8 +68,12 @@ class World:
     def log(self, rated: float = 0.3, name: str = "log") -> Path:
         episodes = generate(self.users, seed=self.seed, knobs=Knobs(), split="train")
         live(self.folder / name, episodes, tiny.checkpoint("biased"), manners=Manners(rated=rated), seed=self.seed,
-             explore=EXPLORE)  # fmt: skip
+             explore=EXPLORE, others=OracleBackbone(Truth(episodes)))  # fmt: skip
         return self.folder / name
+
+    def others(self) -> OracleBackbone:
+        """Who listens and answers for the users of the log."""
+        return OracleBackbone(Truth(generate(self.users, seed=self.seed, knobs=Knobs(), split="train")))
 
     def config(self, store: Path, method: str, **changes: Any) -> TrainConfig:
         sets = {
@@ -122,7 +130,8 @@ def tried(world: World, adapters: Mapping[str, Path | None], *, skilled: bool = 
             for name, folder in members.items():
                 if folder is not None:
                     backbone.load_adapter(name, folder, merged=True)
-            policies = [Policy(backbone, name if folder is not None else None, roles=ROLES, name=name)
+            cast = beside(backbone, OracleBackbone(truth), ROLES)
+            policies = [Policy(cast, name if folder is not None else None, roles=ROLES, name=name)
                         for name, folder in members.items()]  # fmt: skip
             for policy in policies:
                 (found[policy.name],) = trials(Env(embedder), [policy], users, answers, metric="answer_em")

@@ -14,7 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memkit import Memory
+from memkit.backbones.base import Backbone
 from memkit.backbones.hf import HFBackbone
+from memkit_train.replay.env import beside
 from memkit_train.worlds import Ask, Episode, Manners, Say, SimulatedUser
 
 AT_ONCE = 24
@@ -48,14 +50,16 @@ class _Threaded:
 
 
 def live(
-    path: Path, episodes: Sequence[Episode], model: Path, *, manners: Manners, seed: int = 0, explore: float = 0.0
-) -> float:
-    """Every user's months with the app, into a store at `path`; returns the share of right answers."""
+    path: Path, episodes: Sequence[Episode], model: Path, *, manners: Manners, seed: int = 0, explore: float = 0.0,
+    others: Backbone | None = None, roles: Sequence[str] = ("manager",),
+) -> float:  # fmt: skip
+    """Every user's months with the app, into a store at `path`; returns the share of right answers. `others` answers in
+    all roles but `roles`; None: the model does."""
     hands = _Threaded()
     right: list[bool] = []
     with (
         HFBackbone(model, threads=1, max_batch=AT_ONCE) as backbone,
-        Memory(path, model=backbone, clock=hands, ids=hands, explore=explore) as memory,
+        Memory(path, model=beside(backbone, others, roles), clock=hands, ids=hands, explore=explore) as memory,
         ThreadPoolExecutor(AT_ONCE) as pool,
     ):
 

@@ -50,7 +50,7 @@ def one_seed(world: World) -> Found:
     adapters: dict[str, Path | None] = {"start": None}
     failed: dict[str, str] = {}
     config = world.config(store, "sft", **{"method.alternatives": COUNT})
-    alternatives, replay = replayed(config, None, most=STATES)
+    alternatives, replay = replayed(config, None, most=STATES, others=world.others())
     for method in RUNGS:
         config = world.config(store, method, **{"method.alternatives": COUNT})
         found = world.collected(config)
@@ -78,7 +78,7 @@ def _climbed(world: World, store: Path, alternatives: list[Any]) -> JSON:
     rowfile.save(run.path / ROWS, found.rows)
     rowfile.save(run.path / REPLAY, found.replay)
     rowfile.save(run.path / ALTERNATIVES, [row for row in alternatives if row.user in learned])
-    made = climb(config, run, None)
+    made = climb(config, run, None, others=world.others())
     return made | {"adapter": str(run.path / made["adapter"]) if made["adapter"] else None}
 
 
