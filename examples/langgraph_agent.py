@@ -11,6 +11,7 @@ Every run is a new thread. An empty line ends it.
 from __future__ import annotations
 
 import argparse
+import os
 import uuid
 from collections.abc import Callable
 from typing import Annotated, Any, TypedDict
@@ -73,8 +74,6 @@ def no_model(messages: list[dict[str, str]]) -> str:
 
 
 def main() -> None:
-    import os
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("user")
     parser.add_argument("--store", default="./memory")
