@@ -249,7 +249,8 @@ class Memory:
 
     @verb
     def observe(self, trace_id: str, answer: str, *, user_id: str) -> tuple[str, ...]:
-        """Tell what the app answered after a search or context. Returns the memories it seems to have used."""
+        """Tell what the app answered after a search or context. Returns the memories it seems to have used. After
+        `answer` the model's own words stay, and are what feedback judges; the app's are kept beside them."""
         text = self._words(answer, "the answer")
         return self._runtime.alive().asking.observe(scope_id(trace_id, "trace_id"), text, scope_id(user_id, "user_id"))
 

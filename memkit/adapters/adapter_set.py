@@ -351,7 +351,7 @@ class AdapterSet:
 
 
 def outcomes(decided: DecidedTurn, alias: str) -> Sequence[Outcome]:
-    """One outcome per adapter that took part in a turn."""
+    """One outcome per adapter that took part in a turn, or in an answer."""
     by_adapter: dict[str | None, list[DecidedCall]] = {}
     for call in decided.calls:
         by_adapter.setdefault(call.request.adapter, []).append(call)
@@ -360,10 +360,11 @@ def outcomes(decided: DecidedTurn, alias: str) -> Sequence[Outcome]:
             adapter, alias,
             valid=not any(isinstance(call.error, BadReply | OpRejected) for call in calls),
             error=any(call.reply is None or call.reply.adapter != adapter for call in calls),
-            deletions=sum(draft.action == "delete" for call in calls for draft in call.drafts),
-            latency_ms=sum(call.reply.latency_ms for call in calls if call.reply is not None),
+            deletions=None if answered else sum(draft.action == "delete" for call in calls for draft in call.drafts),
+            latency_ms=None if answered else sum(call.reply.latency_ms for call in calls if call.reply is not None),
         )
         for adapter, calls in by_adapter.items()
+        for answered in [all(call.role == "answerer" for call in calls)]
     ]  # fmt: skip
 
 

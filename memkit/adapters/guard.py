@@ -17,7 +17,7 @@ from statistics import fmean, median, pstdev
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One turn, as decided by one adapter (None: the base model)."""
+    """One turn or one answer, as decided by one adapter (None: the base model)."""
 
     adapter: str | None
     alias: str = "production"
@@ -25,8 +25,10 @@ class Outcome:
     """Its reply could be read as the role's grammar, and broke no rule."""
     error: bool = False
     """It gave no reply, or another adapter than the one that was asked for produced it."""
-    deletions: int = 0
+    deletions: int | None = 0
+    """None where nothing could be deleted: an answer."""
     latency_ms: float | None = None
+    """None where it compares with nothing: no reply, or an answer beside turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class Guard:
                 "turns": len(turns),
                 "invalid": fmean(not one.valid for one in turns),
                 "errors": fmean(one.error for one in turns),
-                "deletions": fmean(one.deletions for one in turns),
+                "deletions": fmean(_deletions(turns) or [0.0]),
                 "latency_ms": _typical_latency(turns),
             }
             for key, turns in windows.items()
@@ -110,16 +112,22 @@ class Guard:
             limit = limit + (fmean(theirs) if theirs else 0.0)
             if _rate_at_least(sum(mine), count, policy.z) > limit:
                 return Breach(alias, adapter, metric, fmean(mine), limit, count)
-        limit = policy.max_deletions + (fmean(one.deletions for one in compare) if compare else 0.0)
-        deletions = [float(one.deletions) for one in turns]
-        if fmean(deletions) - policy.z * pstdev(deletions) / math.sqrt(count) > limit:
-            return Breach(alias, adapter, "deletions", fmean(deletions), limit, count)
+        limit = policy.max_deletions + fmean(_deletions(compare) or [0.0])
+        deletions = _deletions(turns)
+        if len(deletions) >= policy.min_turns:
+            least = fmean(deletions) - policy.z * pstdev(deletions) / math.sqrt(len(deletions))
+            if least > limit:
+                return Breach(alias, adapter, "deletions", fmean(deletions), limit, len(deletions))
         if compare:
             limit = policy.max_slowdown * _typical_latency(compare)
             mine = _typical_latency(turns)
             if limit > 0 and mine > limit:
                 return Breach(alias, adapter, "latency_ms", mine, limit, count)
         return None
+
+
+def _deletions(turns: Sequence[Outcome]) -> list[float]:
+    return [float(one.deletions) for one in turns if one.deletions is not None]
 
 
 def _typical_latency(turns: Sequence[Outcome]) -> float:

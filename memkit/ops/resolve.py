@@ -8,6 +8,8 @@ or none. It decides nothing about quality; it says what an operation does:
   An update into the content of another live memory is refused.
 - DELETE ends the memory; its before-image stays in the log.
 - NOOP may name a memory: then it joins the source turns (the memory was said again).
+
+A memory names its first and its latest source turns, up to a limit: what is said a thousand times must not grow.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ from typing import Protocol
 from memkit.errors import Conflict, DuplicateMemory, NotFound, OpRejected, RevisionConflict, UndoConflict
 from memkit.models import Action, Bank, MemoryRecord, Op, OpDraft, content_hash
 from memkit.ops.state import BankState
+
+FIRST_SOURCES, LATEST_SOURCES = 8, 24
+"""Source turns that a memory names at most: the first ones, and the latest."""
 
 
 class BankView(Protocol):
@@ -136,7 +141,7 @@ def _add(view: _Overlay, draft: OpDraft, context: Context, op_id: str, seq: int)
     memory_id = "m_" + hashlib.sha256(op_id.encode()).hexdigest()[:20]
     record = MemoryRecord(
         id=memory_id, text=text, kind=draft.kind, metadata=dict(draft.metadata or {}),
-        source_turns=_unique(draft.source_turns), created_at=context.now, updated_at=context.now, revision=1,
+        source_turns=_sources(draft.source_turns), created_at=context.now, updated_at=context.now, revision=1,
         at=draft.at or context.at, speaker=draft.speaker, session_id=draft.session_id, origin=draft.origin,
         trust=1.0 if draft.trust is None else draft.trust, expires_at=draft.expires_at, trainable=draft.trainable,
         content_hash=key, seq=seq,
@@ -226,15 +231,20 @@ def _text(draft: OpDraft) -> str:
 
 def _join(record: MemoryRecord, draft: OpDraft, context: Context, seq: int) -> MemoryRecord:
     """`record` with the draft's source turns joined; the very same object when nothing is new."""
-    sources = _unique(record.source_turns + draft.source_turns)
+    sources = _sources(record.source_turns + draft.source_turns)
     if sources == record.source_turns:
         return record
     said = draft.at or context.at
     return replace(record, source_turns=sources, at=max(record.at, said) if record.at else said, seq=seq)
 
 
-def _unique(turns: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(turns))
+def _sources(turns: Sequence[str]) -> tuple[str, ...]:
+    """Each turn once. Of a memory that is said over and over, where it came from and where it was said of late: every
+    op keeps the turns of its own, so history, undo and credit miss nothing."""
+    unique = tuple(dict.fromkeys(turns))
+    if len(unique) <= FIRST_SOURCES + LATEST_SOURCES:
+        return unique
+    return unique[:FIRST_SOURCES] + unique[-LATEST_SOURCES:]
 
 
 class _Overlay:

@@ -23,7 +23,7 @@ from memkit.pipeline.answering import answer_steps
 from memkit.pipeline.ask import Ask
 from memkit.pipeline.bank import LiveBank
 from memkit.pipeline.citing import infer_citations
-from memkit.pipeline.decide import Routing, Settings
+from memkit.pipeline.decide import Decided, Routing, Settings
 from memkit.pipeline.reader import BankReader
 from memkit.pipeline.record import decision_record
 from memkit.pipeline.traces import TraceBuffer
@@ -51,10 +51,12 @@ class Asking:
         ids: Ids,
         route: Callable[[str], AbstractContextManager[dict[str, Routing]]],
         weights: Callable[[str], RankerWeights | None],
+        watched: Callable[[Decided, dict[str, Routing], str | None], None],
     ) -> None:
         self._journal, self._reader, self._traces, self._embedder = journal, reader, traces, embedder
         self._backbone, self._settings, self._config = backbone, settings, config
         self._clock, self._ids, self._route, self._weights = clock, ids, route, weights
+        self._watched = watched
 
     def search(self, ask: Ask) -> Hits:
         live, scored, selection = self._rank(ask)
@@ -87,6 +89,8 @@ class Asking:
                 state_seq=live.seq, now=self._clock.now(), routing=routing.get("answerer", Routing()),
                 sampling=Sampling(),
             )  # fmt: skip
+            failed = None if call.error is None else type(call.error).__name__
+            self._watched(Decided([], [call], self._clock.now(), error=call.error), routing, failed)
         bank = Bank(ask.user_id, ask.agent_id or "")
         record = decision_record(call, bank=bank, intake_id=None, source_turns=(), created_at=self._clock.now())
         if draft is None:
@@ -109,17 +113,18 @@ class Asking:
 
     def observe(self, trace_id: str, text: str, user_id: str) -> tuple[str, ...]:
         """Attach the app's own answer to what was served. Which memories it used is inferred by overlap and marked
-        as inferred. Idempotent: the last answer counts."""
+        as inferred. Idempotent: the last answer counts. On the trace of `answer` it is kept beside what the model
+        answered and cited, which is what feedback on that trace judges."""
         trace = self._traces.get(user_id, trace_id)
         served: Sequence[Mapping[str, Any]] = trace.payload.get("served", ())
         texts = self._served_texts(trace.bank.user_id, served)
         cited = infer_citations(text, texts)
-        payload = dict(trace.payload) | {
-            "answer": text,
-            "cited_by": "overlap",
-            "cited": [{"id": one["id"], "revision": one["revision"]} for one in served if one["id"] in cited],
-            "observed_at": self._clock.now().isoformat(),
-        }
+        named = [{"id": one["id"], "revision": one["revision"]} for one in served if one["id"] in cited]
+        payload = dict(trace.payload) | {"observed_at": self._clock.now().isoformat()}
+        if trace.kind == "answer":
+            payload |= {"observed": text, "observed_cited": named}
+        else:
+            payload |= {"answer": text, "cited_by": "overlap", "cited": named}
         self._traces.write(replace(trace, payload=payload), now=True)
         return tuple(cited)
 

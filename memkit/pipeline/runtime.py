@@ -199,6 +199,7 @@ class Runtime:
         return Asking(
             self.journal, self.reader, self.traces, self.embedder, lambda: self.answerer,
             lambda: self.settings, self.config, clock=self.clock, ids=self.ids, route=self.route, weights=self.weights,
+            watched=self.watched,
         )  # fmt: skip
 
     # ---- what the parts tell each other ----------------------------------------------------------------------

@@ -142,7 +142,7 @@ class _Redaction:
             case "decision":
                 self._decision(record)
             case "trace":
-                for name in ("question", "answer"):
+                for name in ("question", "answer", "observed"):
                     if name in record["payload"]:
                         record["payload"][name] = self._text(record["payload"][name])
             case _:

@@ -115,3 +115,15 @@ def test_the_pipelines_view_of_a_turn_becomes_outcomes(tmp_path: Path) -> None:
     assert by_adapter[None].valid
     lied: Any = Turn([Call("manager", "A", served_by="B")])
     assert outcomes(lied, "production")[0].error
+    answered: Any = Turn([Call("answerer", "A")])
+    assert outcomes(answered, "production") == [Outcome("A", "production", deletions=None, latency_ms=None)]
+
+
+def test_answers_count_for_errors_and_thin_out_no_deletions() -> None:
+    guard, answer = Guard(), Outcome("new", deletions=None)
+    breaches = [guard.observe(one) for _ in range(60) for one in (Outcome("new", deletions=1), answer, answer)]
+    assert any(breach is not None and breach.metric == "deletions" for breach in breaches)
+    failing = Guard()
+    found = [failing.observe(Outcome("new", error=True, deletions=None)) for _ in range(40)]
+    assert any(breach is not None and breach.metric == "errors" for breach in found)
+    assert failing.metrics()["production", "new"]["deletions"] == 0.0

@@ -265,6 +265,39 @@ def test_the_decision_behind_an_answer_is_found_by_its_own_user_only(tmp_path: P
         assert memory.decisions(user_id="ana", trace_id=memory.search("tea", user_id="ana").trace_id) == []
 
 
+def test_the_models_answer_stays_beside_what_the_app_says_it_answered(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s", model=lambda messages: '{"used": [1], "answer": "tea"}', mode="fused") as memory:
+        memory.add("I like tea", user_id="ana", infer=False)
+        memory.add("I like coffee", user_id="ana", infer=False)
+        trace_id = memory.answer("Do I like coffee or tea?", user_id="ana").trace_id
+        before = memory._runtime.traces.get("ana", trace_id).payload
+        assert memory.observe(trace_id, "You like coffee.", user_id="ana")
+        after = memory._runtime.traces.get("ana", trace_id).payload
+        assert {name: after[name] for name in before} == before
+        assert (after["answer"], after["cited_by"], after["observed"]) == ("tea", "model", "You like coffee.")
+        assert after["observed_cited"] != after["cited"]
+        searched = memory.search("coffee", user_id="ana").trace_id
+        memory.observe(searched, "You like coffee.", user_id="ana")
+        payload = memory._runtime.traces.get("ana", searched).payload
+        assert (payload["answer"], payload["cited_by"], "observed" in payload) == ("You like coffee.", "overlap", False)
+
+
+def test_answers_are_watched_like_turns_whether_they_come_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replies = iter(['{"used": [1], "answer": "tea"}', "", "", ""])
+    seen: list[tuple[list[str], str | None]] = []
+    monkeypatch.setattr(
+        Runtime, "watched", lambda self, decided, routing, error: seen.append(([c.role for c in decided.calls], error))
+    )
+    with Memory(tmp_path / "s", model=lambda messages: next(replies), mode="fused") as memory:
+        memory.add("I like tea", user_id="ana", infer=False)
+        memory.answer("What do I like?", user_id="ana")
+        with pytest.raises(e.BadReply):
+            memory.answer("What do I like?", user_id="ana")
+    assert seen == [(["answerer"], None), (["answerer"], "BadReply")]
+
+
 def test_everything_that_callers_hand_in_is_redacted(tmp_path: Path) -> None:
     with Memory(tmp_path / "s", redact=lambda text: text.replace("4111", "[card]")) as memory:
         written = memory.add("my card is 4111", user_id="ana", infer=False).ops[0].memory_id

@@ -39,6 +39,20 @@ def test_an_exact_duplicate_add_becomes_a_noop_that_joins_source_turns() -> None
     assert [(r.source_turns, r.revision) for r in state] == [(("t0", "t9"), 1)]
 
 
+def test_a_memory_said_for_ever_names_its_first_and_latest_turns_and_the_log_names_all() -> None:
+    state, log = bank_of("Ana has a dog."), list[Op]()
+    for n in range(1, 500):
+        state, ops = apply(state, [add("Ana has a dog", f"t{n}")], at(state, f"d{n}"))
+        log += ops
+    (record,) = state
+    assert record.source_turns == tuple(f"t{n}" for n in (*range(8), *range(476, 500)))
+    assert [op.source_turns for op in log] == [(f"t{n}",) for n in range(1, 500)]
+    assert len(to_json(log[-1].to_dict())) < 2 * len(to_json(log[40].to_dict()))
+    again, ops = apply(state, [add("Ana has a dog", "t499")], at(state, "again"))
+    assert ops[0].before is ops[0].after
+    assert again.hash() == state.hash()
+
+
 def test_episodes_said_twice_are_two_memories_facts_are_one() -> None:
     twice = [add("Thanks!", kind="episode", content_salt=salt) for salt in ("monday", "tuesday")]
     assert len(apply(BankState(), twice, at(BankState(), "d"))[0]) == 2
