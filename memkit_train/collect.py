@@ -63,7 +63,7 @@ def sides(source: StoreSource, config: TrainConfig) -> tuple[list[str], list[str
 
 
 def validation(source: StoreSource, config: TrainConfig) -> list[str]:
-    """Users on whom a ladder decides: neither learned from nor held out for the gate."""
+    """Users on whom a ladder or a polish decides: neither learned from nor held out for the gate."""
     by_subject = {source.subject(user): user for user in need_users(source)}
     train, _ = Split(config.data.split_seed, config.data.heldout_share).divide(by_subject)
     aside = _aside(config)
@@ -71,7 +71,7 @@ def validation(source: StoreSource, config: TrainConfig) -> list[str]:
 
 
 def _aside(config: TrainConfig) -> Split | None:
-    if config.method.name != "ladder":
+    if config.method.name != "ladder" and not config.method.polish:
         return None
     return Split(config.data.split_seed + _VALIDATION, config.data.validation_share)
 

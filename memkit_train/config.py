@@ -44,7 +44,8 @@ class DataConfig(_Section):
     split_seed: int = 0
     """Keep it: a user's side of the split depends on it."""
     validation_share: Share = 0.2
-    """Of the users that are not held out, for the ladder alone: on them it decides whether a rung is kept."""
+    """Of the users that are not held out: on them a ladder decides whether a rung is kept, and a polish which of its
+    checkpoints. Nobody is set aside where neither is asked for."""
     min_labels: Annotated[int, Field(ge=1)] = 50
     """New labels since the last run that make another one worth it."""
     embedder: str = "hash"
@@ -86,6 +87,8 @@ class MethodConfig(_Section):
     alternatives: Annotated[int, Field(ge=0, le=64)] = 0
     """Other decisions that are replayed at each state which decided a probe, scored by the frozen answerer, and learned
     from beside the log. 0: the log alone."""
+    polish: bool = False
+    """After the rung, reinforcement learning from replayed states of the same log, as the `online` section says."""
     lr: Annotated[float, Field(gt=0)] | None = None
     """None: the method's own default."""
     epochs: Annotated[int, Field(ge=1)] | None = None

@@ -2,6 +2,7 @@
 
     collect    rows of the users to learn from, frozen in the run's folder; refuses where there is too little
     train      one rung of the ladder, or all of them (ladder.py), from the parent; goes on from its last checkpoint
+    polish     where the configuration asks for it: reinforcement learning from replayed states of the same log
     evaluate   candidate and parent on held-out users, in step; planted secrets; the gate
     publish    into the registry, with everything a promotion needs to know. It never promotes.
 
@@ -107,6 +108,9 @@ class _Retraining:
             if made["adapter"] is None:
                 return self._nothing_better(made["rungs"])
             adapter = self.run.path / made["adapter"]
+            if self.config.method.polish:
+                polished = self._stage("polish", lambda: self._polish(adapter))
+                adapter = self.run.path / polished["adapter"]
             found = self._stage("evaluate", lambda: self._evaluate(adapter, parent_path))
             verdict = _verdict(found["verdict"])
             (self.run.path / "README.md").write_text(model_card(self.run.record), encoding="utf-8")
@@ -127,9 +131,11 @@ class _Retraining:
             file = self.run.path / name
             if file.is_file():
                 rowfile.save(file, [row for row in rowfile.load(file) if row.user not in gone])
-        for folder in ("train", FOLDER):
+        for folder in ("train", "polish", FOLDER):
             shutil.rmtree(self.run.path / folder, ignore_errors=True)
-        self.run.forget("train", "evaluate", *(name for name in self.run.record["stages"] if name.startswith("rung/")))
+        self.run.forget(
+            "train", "polish", "evaluate", *(name for name in self.run.record["stages"] if name.startswith("rung/"))
+        )
         self.run.mark("collect", read | {"subjects": sorted(set(read["subjects"]) - gone), "let_go": len(gone)})
 
     def _nothing_better(self, rungs: list[JSON]) -> Outcome:
@@ -186,6 +192,12 @@ class _Retraining:
         )
         return trained(self.run, made)
 
+    def _polish(self, adapter: Path) -> JSON:
+        from memkit_train.online.command import polished
+
+        done = polished(self.config, adapter, self.run.path / "polish", self.tick, smoke=self.smoke)
+        return done.to_json() | {"adapter": str(done.adapter.relative_to(self.run.path))}
+
     def _evaluate(self, adapter: Path, parent: Path | None) -> JSON:
         cache = self.run.path / "answers.jsonl"
         ours, theirs = tried(self.config, adapter, parent, cache, self.tick, self._most(SMOKE_USERS))
@@ -202,6 +214,8 @@ class _Retraining:
         read = self.run.done("collect") or {}
         rows = rowfile.load(self.run.path / ROWS)
         learned_by = (self.run.done("train") or {}).get("algorithm") or self.config.method.name
+        if self.run.done("polish") is not None:
+            learned_by += f"+{self.config.online.algorithm}"
         made = publish(
             self.registry, adapter, base=self.config.model.base, roles=self.config.data.roles,
             embedder=self.embedder.identity, verdict=verdict, report=_shareable(self.run.done("evaluate") or {}),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from memkit.adapters import Registry
 from memkit.embedders import make_embedder
 from memkit.pipeline.decide import Settings
+from memkit_train.collect import open_source, sides, validation
 from memkit_train.config import TrainConfig
 from memkit_train.lora import LoraSpec
 from memkit_train.online.data import gather
 from memkit_train.online.run import Machine, Polished, polish
 from memkit_train.online.settings import OnlineSettings
+from memkit_train.online.talks import of_log
 from memkit_train.report.folder import RunFolder, Tick
 from memkit_train.rung import parent_of, registry_path
+from memkit_train.trajectories.credit import learn_topics
 
 
 def learn(
@@ -40,6 +44,27 @@ def learn(
         spec=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), machine=machine,
         embedder=make_embedder(data.embedder), decide=Settings(mode=data.mode, instructions=data.instructions),
         seed=method.seed, run=run, tick=tick, resume=resume,
+    )  # fmt: skip
+
+
+def polished(
+    config: TrainConfig, parent: Path, output: Path, tick: Tick | None = None, *, smoke: bool = False
+) -> Polished:
+    """Reinforcement learning from the states of a log, from `parent` on. Checkpoints are chosen on users that are
+    neither learned from nor held out for the gate."""
+    embedder = make_embedder(config.data.embedder)
+    with open_source(config) as source:
+        train, _ = sides(source, config)
+        topics = learn_topics(source, train)
+        talks = list(of_log(source, train, topics, embedder))
+        judged = list(of_log(source, validation(source, config), topics, embedder))
+    model, method, data = config.model, config.method, config.data
+    settings = config.online.model_copy(update={"roles": data.roles})
+    return polish(
+        model.base, talks, judged, output, settings=tiny(settings) if smoke else settings, parent=parent,
+        spec=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), embedder=embedder,
+        machine=Machine(model.dtype, model.device, 256, method.gradient_checkpointing, method.save_steps),
+        decide=Settings(mode=data.mode, instructions=data.instructions), seed=method.seed, tick=tick,
     )  # fmt: skip
 
 

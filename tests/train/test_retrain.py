@@ -93,6 +93,31 @@ def test_what_is_no_better_is_refused_and_not_published(
     assert Registry(tmp_path / "registry").digests() == []
 
 
+@pytest.mark.slow
+def test_a_polish_learns_on_from_the_log_and_what_is_judged_is_its_result(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome_of(monkeypatch, 0.9, 0.5)
+    more = {"method.polish": True, "data.validation_share": 0.5, "online.stages": "[{steps: 2}]", "online.states": 2,
+            "online.group": 2, "online.talks": 2, "online.stop.every": 2, "online.stop.users": 2}  # fmt: skip
+    done = retrain.retrain(config(store, tmp_path, **more))
+    assert done.status == "published", done.why
+    assert done.run is not None
+    stages = json.loads((done.run / "run.json").read_text())["stages"]
+    assert stages["polish"]["adapter"] == "polish/adapter"
+    registry = Registry(tmp_path / "registry")
+    folder = registry.path(done.digest)  # type: ignore[arg-type]
+    registry.close()
+    assert read_manifest(folder).training.algorithm == "sft+grpo"
+    published, polished = (one / "adapter_model.safetensors" for one in (folder, done.run / "polish" / "adapter"))
+    assert published.read_bytes() == polished.read_bytes()
+    with StoreSource(store) as source:
+        chosen = config(store, tmp_path, **more)
+        aside = {source.subject(user) for user in collect.validation(source, chosen)}
+    assert aside
+    assert not aside & set(read_manifest(folder).data.subjects)
+
+
 def test_an_interrupted_run_goes_on_with_the_rows_it_began_with(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
