@@ -56,6 +56,7 @@ class OnlineSource:
 
     def rows(self, step: int) -> Sequence[Row]:
         if step % self.settings.iterations:
+            self.trainer.record("rows", float(len(self._rows)))
             return self._rows
         with self.acting.clock("environment"):
             policy = self.policy()
