@@ -54,8 +54,10 @@ def test_counterfactuals_name_what_would_be_decided_otherwise(tmp_path: Path) ->
         memory.add("I live in Oslo.", user_id="ana")
         memory.add("I moved to Bergen.", user_id="ana")
         memory.add("I moved to Rome.", user_id="bob")
-    assert "rules: 2 of 2 turns as they were" in run("counterfactual.py", "memory", "ana", cwd=tmp_path)
-    assert "no decided turn" in run("counterfactual.py", "memory", "eve", cwd=tmp_path, code=4)
+    rules = ("--model", "rules")
+    assert "rules: 2 of 2 turns as they were" in run("counterfactual.py", "memory", "ana", *rules, cwd=tmp_path)
+    assert "no decided turn" in run("counterfactual.py", "memory", "eve", *rules, cwd=tmp_path, code=4)
+    assert "hf:PATH" in run("counterfactual.py", "memory", "ana", *rules, "--adapter", "x", cwd=tmp_path, code=1)
 
 
 @pytest.mark.slow
