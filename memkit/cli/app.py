@@ -14,6 +14,7 @@ from memkit.cli import adapters, servers, show
 from memkit.errors import NotAStore
 from memkit.memory import Memory
 from memkit.models import to_json
+from memkit.pipeline import portability
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -273,6 +274,8 @@ def import_(
         )
         show.as_json(moved.to_dict()) if json else show.out.print("\n".join(map(show.visible, str(moved).splitlines())))
         raise typer.Exit(0 if moved.added else 1 if moved.problems else 4)
+    if not store.exists():
+        portability.check(path)  # a bad file begins no store
     with opened(store, create=True) as memory:
         count = memory.import_(path)
     show.as_json({"records": count}) if json else show.out.print(f"{count} records read from {path}")
@@ -342,8 +345,11 @@ def log(
 def demo(
     json: Json = False,
     keep: Annotated[Path | None, typer.Option("--keep", help="Keep the store in this folder.")] = None,
+    tour: Annotated[bool, typer.Option("--tour", help="Only the part that needs no trainer.")] = False,
 ) -> None:
-    """A conversation becomes memories; an update, an undo, a look back in time; one decision told."""
-    from memkit.cli.demo import run
+    """With the trainer installed, the whole circle: chat, log, retrain, swap in, measure (some minutes). Else, or with
+    --tour: a conversation becomes memories; an update, an undo, a look back in time; one decision told."""
+    from memkit.cli.demo import circle, run
 
-    raise typer.Exit(run(keep, json))
+    told = None if tour else circle()
+    raise typer.Exit(run(keep, json) if told is None else told(keep, json=json))

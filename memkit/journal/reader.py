@@ -173,7 +173,7 @@ class JournalReader:
                 raise StoreDamaged(
                     f"the sealed record of decision {record.decision_id} is not there",
                     why="the table `trajectories` was removed or replaced; it holds what the journal no longer does",
-                    fix="restore the folder lance/trajectories.lance from a backup",
+                    fix="restore the folder sealed/trajectories.lance from a backup",
                 )
         return out
 

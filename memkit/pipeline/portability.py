@@ -58,14 +58,19 @@ def _write(runtime: Runtime, path: Path, user_id: str | None) -> int:
 
 def import_(runtime: Runtime, path: Path) -> int:
     """Two passes: the first checks every line, the second writes. Records that the store already has are skipped."""
-    for _ in _records(path):
-        pass
+    check(path)
     count = runtime.journal.load(_records(path))
     for user_id in runtime.journal.users():
         runtime.reader.forget(user_id.user_id)
     if count:
         runtime.projector.noticed(count)
     return count
+
+
+def check(path: Path) -> None:
+    """Raise what is wrong with a file that is to be imported."""
+    for _ in _records(path):
+        pass
 
 
 def _records(path: Path) -> Iterator[JSON]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from memkit.config import Config
 from memkit.embedders.base import Embedder
-from memkit.errors import MemkitError
 from memkit.models import Op
 from memkit.pipeline.sealer import Sealer
 
@@ -35,6 +34,8 @@ class Projector:
         self._start_lock = threading.Lock()
         self._waiting = 0
         self._failures = 0
+        self.failing: str | None = None
+        """The error that the background thread keeps running into; it tries again and again."""
 
     def project(self, *, maintain: bool = False) -> int:
         """Bring LanceDB up to the journal's newest op. Returns how many ops were written. A child that was forked
@@ -118,10 +119,11 @@ class Projector:
             try:
                 self.project()
                 self._sealer.seal()
-                self._failures = 0
-            except MemkitError as error:
+                self._failures, self.failing = 0, None
+            except Exception as error:
                 # The journal holds everything; a later pass catches up, and `flush` reports the error to its caller.
-                self._failures += 1
+                # An embedder or LanceDB may raise anything: whatever it is, the thread lives on.
+                self._failures, self.failing = self._failures + 1, type(error).__name__
                 log.warning("projection into LanceDB failed: %s", type(error).__name__)
 
     def _rows(self, ops: Sequence[Op]) -> list[ProjectedRow]:

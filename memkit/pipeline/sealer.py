@@ -58,7 +58,7 @@ class Sealer:
             raise StoreDamaged(
                 f"{len(wrong)} sealed decisions cannot be read back as they were written",
                 why="the disk failed, or the table `trajectories` belongs to another state of this journal",
-                fix="nothing is lost, the journal still has them; move lance/trajectories.lance aside and call flush()",
+                fix="nothing is lost, the journal still has them; move the folder sealed aside and call flush()",
             )
         self._journal.drop_payloads([number for number, _ in page])
 

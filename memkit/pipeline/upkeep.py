@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memkit.errors import EmbedderMismatch, InvalidInput, MemkitError
+from memkit.errors import EmbedderMismatch, InvalidInput, MemkitError, StoreDamaged
 from memkit.inputs import scope_id
 from memkit.models import JSON, Bank, MemoryRecord
 from memkit.pipeline.ask import Ask
@@ -125,6 +125,7 @@ def stats(runtime: Runtime) -> dict[str, Any]:
         "embedder": runtime.embedder.identity,
         "last_seq": journal.last_seq(),
         "waiting_for_lancedb": runtime.projector.waiting,
+        "projection_error": runtime.projector.failing,
         "bytes": sum(file.stat().st_size for file in Path(runtime.path).rglob("*") if file.is_file()),
     }
 
@@ -137,8 +138,9 @@ def doctor(runtime: Runtime, *, repair: bool, reembed: bool) -> list[Problem]:
     if reembed:
         _rebuild(runtime)
         return [*found, Problem("reembedded", "every memory was embedded anew", "", repaired=True)]
+    found += _sealed(runtime)
     damaged: list[Problem] = []
-    if (runtime.path / "lance").is_dir():
+    if (runtime.path / "lance").is_dir() or runtime.projector.failing:
         try:
             runtime.projector.project()
             fix = f"memkit doctor {runtime.path} --repair"
@@ -148,10 +150,27 @@ def doctor(runtime: Runtime, *, repair: bool, reembed: bool) -> list[Problem]:
             raise
         except MemkitError as error:
             damaged = [Problem("lancedb_unreadable", error.what, f"memkit doctor {runtime.path} --repair")]
+        except Exception as error:  # an embedder, or LanceDB itself
+            what = f"LanceDB cannot be brought up to the journal: {type(error).__name__}"
+            return [*found, Problem("projection_failing", what, "see the cause: memory.flush() raises it")]
     if damaged and repair:
         _rebuild(runtime)
         damaged = [Problem(p.code, p.what, p.fix, repaired=True, details=p.details) for p in damaged]
     return found + damaged
+
+
+def _sealed(runtime: Runtime) -> list[Problem]:
+    """Decisions whose records left the journal: each row what was written, and each one there."""
+    folder = runtime.path / SEALED
+    fix = f"restore the folder {folder} from a backup; nothing else holds these records"
+    wrong = runtime.trajectories.check() if folder.is_dir() else []
+    found = [Problem(f"sealed_{p.what}", f"{p.memory_id}: {p.detail}" if p.memory_id else p.detail, fix) for p in wrong]
+    try:
+        for _ in runtime.journal.iter_decisions():
+            pass
+    except StoreDamaged as error:
+        found.append(Problem("sealed_missing", error.what, fix))
+    return found
 
 
 def _compare(runtime: Runtime) -> list[Problem]:

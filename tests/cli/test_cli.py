@@ -65,8 +65,19 @@ def test_bad_input_is_exit_2_with_the_next_step_and_makes_no_store(tmp_path: Pat
     assert (code, json.loads(err)["error"]) == (2, "NotAStore")
 
 
+def test_a_bad_file_begins_no_store(tmp_path: Path) -> None:
+    ok("add", "I have a dog.", "-u", "ana", "-s", "old", cwd=tmp_path)
+    ok("export", "all.jsonl", "-s", "old", cwd=tmp_path)
+    whole = (tmp_path / "all.jsonl").read_text().splitlines()
+    (tmp_path / "cut.jsonl").write_text("\n".join(whole[:-1]))
+    code, _, err = memkit("import", "cut.jsonl", "-s", "new", cwd=tmp_path)
+    assert (code, "cut short" in err) == (2, True)
+    assert not (tmp_path / "new").exists()
+    assert ok("import", "all.jsonl", "-s", "new", cwd=tmp_path)["records"] > 1
+
+
 def test_the_demo_tells_its_story(tmp_path: Path) -> None:
-    code, out, _ = memkit("demo", cwd=tmp_path)
+    code, out, _ = memkit("demo", "--tour", cwd=tmp_path)
     assert code == 0
     for word in ("UPDATE", "DELETE", "as of sequence no.", "replied", "history keeps both"):
         assert word in out

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import lancedb
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from memkit import Memory
+from memkit.embedders.hash import HashEmbedder
 
 
 def lance(path: Path) -> Path:
@@ -124,3 +128,48 @@ def test_reembedding_replaces_every_vector_and_keeps_every_memory(store: Path) -
         assert memory.doctor() == []
         assert len(memory.list(user_id="ana")) == 20
         assert memory.search("platform 7", user_id="bob", k=1)[0].text.endswith("platform 7.")
+
+
+def test_the_doctor_looks_at_sealed_decisions(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s", model=lambda messages: '{"operations": []}', mode="fused") as memory:
+        for n in range(3):
+            memory.add(f"I said {n}.", user_id="ana")
+        memory.flush()
+        assert memory.doctor() == []
+    table = lancedb.connect(tmp_path / "s" / "sealed").open_table("trajectories")
+    table.update(where="seq = 2", values={"payload": "{}"})
+    with Memory(tmp_path / "s") as memory:
+        assert [problem.code for problem in memory.doctor()] == ["sealed_checksum"]
+    table.delete("seq = 3")
+    with Memory(tmp_path / "s") as memory:
+        for repair in (False, True):  # there is no copy to repair it from
+            assert [one.code for one in memory.doctor(repair=repair)] == ["sealed_checksum", "sealed_missing"]
+
+
+class Moody(HashEmbedder):
+    """Fails as other people's code fails, until it is well again."""
+
+    well = False
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if not self.well:
+            raise ZeroDivisionError("not one of ours")
+        return super().embed(texts)
+
+
+def test_the_projector_outlives_whatever_is_raised_says_so_and_tries_again(tmp_path: Path) -> None:
+    embedder = Moody()
+    with Memory(tmp_path / "s", embedder=embedder, config={"project_every": 1, "project_idle_s": 0.01}) as memory:
+        memory.add("The train leaves from platform 9.", user_id="ana", infer=False)
+        wait_until(lambda: memory.stats()["projection_error"] == "ZeroDivisionError")
+        assert [problem.code for problem in memory.doctor()] == ["projection_failing"]
+        embedder.well = True
+        wait_until(lambda: memory.stats()["projection_error"] is None and not memory.stats()["waiting_for_lancedb"])
+        assert memory.doctor() == []
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
