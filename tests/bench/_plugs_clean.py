@@ -41,11 +41,11 @@ def rows(full: bool) -> list[Row]:
     assert set(EXTRAS) <= set(PLUGS)
     with tempfile.TemporaryDirectory() as folder:
         wheel = _wheel(Path(folder))
-        return [_case(Path(folder), wheel, extra, names) for extra, names in cases().items()]
+        return [_case(Path(folder), wheel, extra, names) for extra, names in sorted(cases().items())]
 
 
 def cases() -> dict[str, list[str]]:
-    """Extra → the packages that import with it alone. No extra may be without."""
+    """Extra ("": none) → the packages that import with it alone. No extra may be without."""
     found = {extra: list(names) for extra, names in OWN.items()}
     for plug in PLUGS:
         for extra in extras(plug):
@@ -67,6 +67,8 @@ def _case(folder: Path, wheel: Path, extra: str, packages: list[str]) -> Row:
     try:
         _run(sys.executable, "-m", "venv", str(place))
         python = str(place / "bin" / "python")
+        if extra:
+            _linked(folder / "core", place)
         install = [python, "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
         if any(line.startswith("torch") for line in needs):
             _run(*install, TORCH)
@@ -77,12 +79,20 @@ def _case(folder: Path, wheel: Path, extra: str, packages: list[str]) -> Row:
         why = (error.stderr.strip().splitlines() or ["?"])[-1]
         return Row(name, None, "", "installs, imports", False, why[:160])
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        if extra:
+            shutil.rmtree(place, ignore_errors=True)
     count = len([one for one in listed if one["name"] not in ("memkit", "pip", "setuptools")])
     note = f"imports {', '.join(packages)}"
     if extra:
         return Row(name, count, "packages", "installs, imports", True, note)
     return Row(name, count, "packages", f"<= {MOST}", count <= MOST, note)
+
+
+def _linked(core: Path, place: Path) -> None:
+    """What every extra begins with is unpacked once; pip then resolves and installs as into any environment."""
+    (there,), (here,) = (sorted(env.glob("lib/*/site-packages")) for env in (core, place))
+    own = {"__pycache__", *os.listdir(here)}  # pip and its like are there already; nobody shares compiled modules
+    shutil.copytree(there, here, copy_function=os.link, dirs_exist_ok=True, ignore=lambda _, names: own & {*names})
 
 
 def _run(*command: str) -> str:
