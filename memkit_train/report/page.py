@@ -45,6 +45,9 @@ def _intro(record: JSON) -> str:
     counts = stages.get("collect", {}).get("counts", {})
     facts = [f"started {record.get('started_at', '')[:16]}"]
     facts += [f"{value} {name}" for name, value in counts.items() if name in ("users", "answers", "labels", "rows")]
+    if replayed := stages.get("alternatives"):
+        states, choice = replayed["states"], replayed["states_with_a_choice"]
+        facts.append(f"alternatives at {states} states, {choice} of them with a choice")
     if digest := record.get("digest"):
         facts.append(f"adapter {digest[:12]}")
     return f"<p>{_e('; '.join(facts))}.</p>"

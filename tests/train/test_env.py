@@ -126,6 +126,26 @@ def test_alternatives_of_one_state_are_compared_by_the_question_they_decide(env:
     assert {(pair.prompt_ids, pair.chosen_ids) for pair in best} <= good
 
 
+def test_others_answer_in_the_roles_that_are_not_trained(env: Env) -> None:
+    from memkit.backbones.base import GenReply
+    from memkit_train.replay.env import beside
+
+    class Deaf(OracleBackbone):
+        """Hears nothing, manages well."""
+
+        def generate(self, requests):  # type: ignore[no-untyped-def]
+            return [GenReply("NONE") if one.prompt.role == "extractor" else super(Deaf, self).generate([one])[0]
+                    for one in requests]  # fmt: skip
+
+    (episode,) = EPISODES[:1]
+    script, truth = script_of(episode.user_id, turns_of(episode)), Truth(EPISODES)
+    deaf = Deaf(truth)
+    assert beside(deaf, None, ["manager"]) is deaf
+    both = (deaf, beside(deaf, OracleBackbone(truth), ["manager"]))
+    alone, helped = env.run([(env.start(script), Policy(one)) for one in both], upto=None)
+    assert (len(alone.end.live), len(helped.end.live) > 0) == (0, True)
+
+
 def step_state(script, at, live):
     from memkit_train.replay import State
 
