@@ -57,7 +57,7 @@ hear heard; lead led; feed fed; read; meet met; keep kept; sleep slept; sweep sw
 mean meant; dream dreamt; learn learnt; build built; send sent; spend spent; lend lent; bend bent; shoot shot
 light lit; slide slid; fit; win won; spin spun; shine shone; forgive forgave forgiven; deal dealt; sew sewn
 child children; man men; woman women; person people persons; foot feet; tooth teeth; mouse mice; goose geese
-wife wives; life lives; knife knives; leaf leaves; half halves; shelf shelves; wolf wolves; loaf loaves; thief thieves
+wife wives; knife knives; leaf leaves; half halves; shelf shelves; wolf wolves; loaf loaves; thief thieves
 good better best; bad worse worst; mum mom mommy mama mother moms mums; dad daddy papa father dads
 """
 

@@ -21,6 +21,7 @@ from memkit.retrieval.text import terms, words
         ("go goes went gone going", "god"),
         ("buy bought buys buying", "by"),
         ("child children", "chill"),
+        ("live lives lived living", "life"),
         ("study studies studied studying", "stud"),
         ("city cities", "cite"),
         ("general generally", "generous"),
