@@ -17,6 +17,7 @@ from memkit.models import JSON
 from memkit_train.collect import collect, open_source, sides
 from memkit_train.config import TrainConfig
 from memkit_train.errors import DataError
+from memkit_train.online.sizing import size
 from memkit_train.rowfile import AnyRow
 from memkit_train.rows import PreferencePair, TextRow, TokenRow
 from memkit_train.shapes import shaped
@@ -69,6 +70,10 @@ def plan(config: TrainConfig) -> Plan:
     folder, model, findings = _model(config)
     tokenizer: Any = tokenizer_of(str(folder))
     findings += _template(tokenizer)
+    if "online" in config.model_fields_set:
+        findings.append(_online(config, model, _parameters(folder), device))
+    if config.data.world is not None:
+        return _sized(config, device, folder, model, tokenizer, [], {"world": config.data.world}, findings)
     with open_source(config) as source:
         stored = source.journal.meta_get("embedder")
         embedder = make_embedder(config.data.embedder)
@@ -91,6 +96,18 @@ def plan(config: TrainConfig) -> Plan:
         except DataError as error:
             findings.append(Finding("error", error.what + (f": {error.why}" if error.why else ""), error.fix))
     return _sized(config, device, folder, model, tokenizer, rows, data, findings)
+
+
+def _online(config: TrainConfig, model: JSON, parameters: int, device: str) -> Finding:
+    """What grpo, ppo or logo would take; `scenes` of a conversation are not known before they are read."""
+    width = 4 if device == "cpu" or config.model.dtype == "float32" else 2
+    found = size(config.online, model, parameters, flops=FLOPS[device], width=width)
+    told = (
+        f"online: {found.steps} steps of {found.per_step} sampled replies, {found.played} scenes played beside them, "
+        f"about {found.cache_gb:g} GB of keys and values, at most {found.minutes:g} min on {device} with conversations "
+        "of 36 turns"
+    )
+    return Finding("ok", told)
 
 
 def _sized(

@@ -63,7 +63,8 @@ def polished(
     return polish(
         model.base, talks, judged, output, settings=tiny(settings) if smoke else settings, parent=parent,
         spec=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), embedder=embedder,
-        machine=Machine(model.dtype, model.device, 256, method.gradient_checkpointing, method.save_steps),
+        machine=Machine(model.dtype, model.device, settings.decode_batch, method.gradient_checkpointing,
+                        method.save_steps),
         decide=Settings(mode=data.mode, instructions=data.instructions), seed=method.seed, tick=tick,
     )  # fmt: skip
 

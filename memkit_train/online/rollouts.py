@@ -60,8 +60,6 @@ def merged(rows: Sequence[Row]) -> list[Row]:
     """Equal rows as one of their weights' sum: the same gradient. In a group of a small policy most rows are equal."""
     found: dict[tuple[object, ...], Row] = {}
     for row in rows:
-        if not isinstance(row.advantage, tuple) and row.advantage == 0 and row.ret is None:
-            continue
         key = (row.prompt_ids, row.completion_ids, row.behaviour_logprobs, row.advantage, row.group, row.role, row.ret)
         known = found.get(key)
         found[key] = row if known is None else replace(known, weight=known.weight + row.weight)

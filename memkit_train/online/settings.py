@@ -109,6 +109,9 @@ class OnlineSettings(_Section):
     """Turns of a session are decided in this many parts (Memory-R2's K); None: turn by turn. Worlds only."""
     std_floor: Annotated[float, Field(gt=0)] = 0.1
     token_budget: Positive = 8192
+    """Tokens in one forward and backward pass."""
+    decode_batch: Positive = 256
+    """Replies that are decoded at once."""
     reward: RewardSettings = RewardSettings()
     stages: Annotated[tuple[Stage, ...], Field(min_length=1)] = (Stage(),)
     stop: StopSettings = StopSettings()

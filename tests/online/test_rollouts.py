@@ -48,11 +48,11 @@ def test_forks_are_what_independent_samples_would_have_been(sampled: frozenset[s
 
 
 def test_equal_rows_weigh_together_and_pull_alike(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    rows = [*tiny.THREE, tiny.THREE[0], tiny.THREE[0], replace(tiny.THREE[1], advantage=0.0)]
+    rows = [*tiny.THREE, tiny.THREE[0], tiny.THREE[0], replace(tiny.THREE[1], advantage=0.5)]
     few = merged(rows)
-    assert sorted(row.weight for row in few) == [1.0, 1.0, 3.0]
+    assert sorted(row.weight for row in few) == [1.0, 1.0, 1.0, 3.0]
     found = []
-    for given in (rows[:-1], few):
+    for given in (rows, few):
         trainer = RowTrainer(
             tiny.model(tiny.adapter(1)), FixedSteps([given]), grpo.OBJECTIVE,
             training_arguments(tmp_path, steps=1, learning_rate=1e-2),
