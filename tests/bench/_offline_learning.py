@@ -47,8 +47,11 @@ ROLES = ("manager",)
 """The bias is the manager's."""
 EXPLORE = 1.0
 """Share of the logged decisions that were sampled at temperature 1: greedy ones hold no news."""
-DIGESTS: Mapping[str, str] = {"skilled": "", "biased": ""}
-"""Weights that every figure belongs to; filled in when the checkpoints are made."""
+DIGESTS: Mapping[str, str] = {
+    "skilled": "7f14f2dc251bd99ce0613505b5e61e1ac9d910bcb19a001d85560c15d83cb106",
+    "biased": "befee36ac2112948121cfd67a3fc43321c81c0da9f3673509ce0b0b283423bd7",
+}
+"""Configuration and weights that every figure belongs to."""
 _T95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
 """Student's t for a two-sided 95 % interval of n runs."""
 
