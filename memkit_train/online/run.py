@@ -29,7 +29,7 @@ from memkit.models import JSON, digest
 from memkit.pipeline.decide import Settings
 from memkit_train import lora
 from memkit_train.algorithms import grpo, logo, ppo
-from memkit_train.errors import Collapsed, NoRows, OtherData
+from memkit_train.errors import Collapsed, Diverged, NoRows, OtherData
 from memkit_train.objective import Objective
 from memkit_train.online.acting import Acting, Clock
 from memkit_train.online.answering import Answering
@@ -177,7 +177,7 @@ class _Stage:
             why = f"{self.stage.steps} steps"
             try:
                 trainer.train(resume_from_checkpoint=last)
-            except Collapsed as error:
+            except (Collapsed, Diverged) as error:
                 status, why = "collapsed", str(error)
             steps = trainer.state.global_step
             if judge.stopped:

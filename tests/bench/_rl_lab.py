@@ -145,6 +145,23 @@ def mean(scores: Scores) -> float:
     return fmean(value for row in scores.values() for value in row)
 
 
+def improves(name: str, chosen: Any, knobs: Knobs, roles: Sequence[str], full: bool) -> list[Row]:
+    held = World.of(60 if full else 24, HELD, knobs, split="heldout")
+    biased = tiny.checkpoint("biased")
+    choose = World.of(chosen.stop.users, CHOOSE, knobs, split="heldout")
+    done = [run(chosen, seed, train=World.of(40, TRAIN + seed, knobs), choose=choose) for seed in SEEDS]
+    start = measured(biased, None, held, roles)
+    ends = [measured(biased, one.adapter, held, roles) for one, _, _ in done]
+    gain = gained(start.answers["all"], [end.answers["all"] for end in ends])
+    stages = " | ".join(", ".join(stage["status"] for stage in one.stages) for one, _, _ in done)
+    note = (
+        f"{interval(gain)}, {mean(start.answers['all']):.3f} → "
+        f"{listed([mean(end.answers['all']) for end in ends])}; stages: {stages}; "
+        f"CPU s {listed([cpu for _, cpu, _ in done])}"
+    )
+    return [Row(f"{name}: gain in answers", gain.value, "", "interval > 0", gain.low > 0, note)]
+
+
 def interval(found: Estimate) -> str:
     return f"[{found.low:.3f}, {found.high:.3f}]"
 

@@ -1,6 +1,6 @@
 """Reinforcement learning of the manager: estimators, GRPO on the closed world, where a step's time goes, resume.
 
-`rl-algorithms` holds ppo, co-learning, the curriculum and the answer agent, `rl-long` LoGo against trajectory GRPO.
+Beside it: `rl-algorithms` (ppo, co-learning), `rl-curriculum`, `rl-answers`, and `rl-long` (LoGo and trajectory GRPO).
 """
 
 from __future__ import annotations

@@ -1,0 +1,87 @@
+"""The answer agent with distillation: which memories it selects, and what it answers from them, on held-out people.
+
+Three seeds; the bar is a gain whose 95 % interval (people redrawn, seeds averaged) lies above zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+from memkit.backbones.base import Sampling
+from memkit.embedders import make_embedder
+from memkit.pipeline.decide import Routing
+from memkit_train import lora, tiny
+from memkit_train.online.acting import Acting, Clock
+from memkit_train.online.answering import cited
+from memkit_train.online.learner import learner
+from memkit_train.online.scoring import others
+from memkit_train.replay import Env, Policy
+from memkit_train.replay.play import AnswerTask, ReplaySettings, answer_batch
+from memkit_train.rewards.answers import bank_for, exact, overlap
+from tests.bench import _rl_lab as lab
+from tests.bench._results import record
+from tests.bench._table import Row
+
+
+def run(full: bool = False) -> list[Row]:
+    rows = lab.guarded([_answers], full)
+    if full:
+        record("python -m tests.bench rl-answers --full", rows)
+    return rows
+
+
+def _answers(full: bool) -> list[Row]:
+    """The policy answers from banks of the frozen manager."""
+    held = lab.World.of(60 if full else 24, lab.HELD, split="heldout")
+    biased = tiny.checkpoint("biased")
+    chosen = lab.settings(
+        roles=["answerer"], reward={"metric": "f1", "citations": 0.3}, states=16, group=8, lr=5e-4, talks=12,
+        stages=[{"steps": 40}],
+    )  # fmt: skip
+    done = [lab.run(chosen, seed) for seed in lab.SEEDS]
+    start = answered(biased, None, held)
+    ends = [answered(biased, one.adapter, held) for one, _, _ in done]
+    rows: list[Row] = []
+    for name in ("em", "f1"):
+        gain = lab.gained(start[name], [end[name] for end in ends])
+        values = lab.listed([lab.mean(end[name]) for end in ends])
+        rows.append(
+            Row(f"answer agent: gain in {name.upper()}", gain.value, "", "interval > 0", gain.low > 0,
+                f"{lab.interval(gain)}, {lab.mean(start[name]):.3f} → {values}")
+        )  # fmt: skip
+    for name in ("precision", "recall"):
+        values = [lab.mean(end[name]) for end in ends]
+        rows.append(
+            Row(f"answer agent: distillation {name}", fmean(values), "", "reported", True,
+                f"start {lab.mean(start[name]):.3f}; {lab.listed(values)}")
+        )  # fmt: skip
+    return rows
+
+
+def answered(base: Path, adapter: Path | None, held: lab.World) -> dict[str, dict[str, list[float]]]:
+    """Measure → user → values. Citations are counted where a served memory holds the evidence."""
+    embedder = make_embedder("hash")
+    with learner(base, adapter, lora.LoraSpec()) as one:
+        acting = Acting(one.engine, (), Clock(), others(lab.HEARS, held.episodes))
+        env = Env(embedder)
+        trails = env.run([(env.start(talk.script), Policy(acting)) for talk in held.talks], upto=None)
+        asked = [
+            (talk.user, one_.probe, bank_for(one_.probe, trail))
+            for talk, trail in zip(held.talks, trails, strict=True) for one_ in talk.questions
+        ]  # fmt: skip
+        tasks = [AnswerTask(probe.question, bank, probe.now, probe.key) for _, probe, bank in asked]
+        routing = Routing(one.name if adapter is not None else None)
+        options = ReplaySettings(replace(env.settings, reasks=0), routing=routing, sampling=lambda key: Sampling())
+        found = answer_batch(tasks, acting, embedder, options)
+    tables: dict[str, dict[str, list[float]]] = {name: {} for name in ("em", "f1", "precision", "recall")}
+    for (user, probe, _), reply in zip(asked, found, strict=True):
+        tables["em"].setdefault(user, []).append(exact(reply.text, probe.expected))
+        tables["f1"].setdefault(user, []).append(overlap(reply.text, probe.expected))
+        counts = cited(reply, probe)
+        if counts is not None:
+            right, named, wanted = counts
+            tables["precision"].setdefault(user, []).append(right / named if named else 0.0)
+            tables["recall"].setdefault(user, []).append(right / wanted)
+    return tables
