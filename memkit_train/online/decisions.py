@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 
 from memkit_train.algorithms import grpo, ppo
 from memkit_train.algorithms.values import ScoredEpisode
+from memkit_train.errors import NoRows
 from memkit_train.online.forks import forks
 from memkit_train.online.pool import Place, Pool
 from memkit_train.online.rollouts import Batch, replies_of, steps_of
@@ -51,6 +52,12 @@ class Decisions:
         alone = self.settings.algorithm == "ppo"
         each = 1 if alone else self.settings.group
         chosen = self.pool.draw(batch, self.settings.states * (self.settings.group if alone else 1))
+        if not chosen:
+            raise NoRows(
+                f"{len(self.pool.played)} conversations were played, and no decision in them can be asked about",
+                why="no question holds right after a scene in which these roles decide",
+                fix="use conversations with more questions, or check online.roles",
+            )
         policies = [replace(policy, seed=seed_of(self.seed, batch, number)) for number in range(each)]
         trails = forks(self.env, [place.state for place in chosen], policies, trained)
         scores = self._score(batch, policy, chosen, trails)

@@ -9,7 +9,7 @@ and nothing is stale: raw log-probs (T = 1, no mask) of a sample are those that 
 Each publication has a name of its own, because what the engine keeps (prefixes) belongs to the weights of one moment.
 
 This is the in-process engine: one model, one process. With FSDP or several machines the trainer's tensors are not whole
-in any process; rollouts then come from a vLLM server (README, "Training on GPUs").
+in any process; TRL brings its own rollouts then (stock.py).
 """
 
 from __future__ import annotations

@@ -97,6 +97,8 @@ class Whole:
             for trail, (talk, _), rewards in zip(trails, flat, earned, strict=True)
         ]
         local, again = self._rerolled(batch, policy, trained, played, rng)
+        if not any(group.distinct > 1 for group in local):
+            local = []  # seeds differ, so these are no copies: the policy is sure of itself
         rows, stats = logo.rows(episodes, local, std_floor=max(self.settings.std_floor, logo.STD_FLOOR))
         replies = replies_of([*trails, *again], trained)
         counted = metrics(scored) | stats.metrics | {
