@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from memkit.backbones.base import GenReply, GenRequest, Sampling
+from memkit.errors import InvalidConfig
 from memkit.roles import Fact, Manager
 from memkit_train import lora
 from memkit_train.online.learner import learner
@@ -39,6 +41,10 @@ def test_behaviour_log_probs_are_the_trainers_own_before_and_after_a_change() ->
                 assert torch.allclose(torch.tensor(reply.logprobs), logprobs(one.model, reply), atol=1e-5)
         assert seen[0] != seen[1]
         assert first not in one.engine.resident()
+        with pytest.raises(InvalidConfig, match="name of their own"):
+            one.engine.serve(name, one.tree)
+        with pytest.raises(InvalidConfig, match="being trained"):
+            one.engine.merge_adapter(name)
         (base,) = one.engine.generate([GenRequest(prompt, "base")])
         with one.model.disable_adapter():
             assert torch.allclose(torch.tensor(base.logprobs), logprobs(one.model, base), atol=1e-5)

@@ -208,6 +208,8 @@ class HFBackbone:
     def merge_adapter(self, name: str) -> None:
         """Serve a loaded adapter merged from now on; rows that run finish on the tree they began with."""
         self._lane(name)
+        if name not in self._folders:
+            raise InvalidConfig(f"{name!r} is being trained", fix="load its adapter from a folder to serve it merged")
         self.load_adapter(name, self._folders[name], merged=True)
 
     def unload_adapter(self, name: str) -> None:
