@@ -42,7 +42,7 @@ from tests.bench._users import live
 from tests.train.policies import turns_of
 
 SEEDS = (61, 62, 63)
-USERS, HELD = 80, 40
+USERS, HELD = 240, 40
 ROLES = ("manager",)
 """The bias is the manager's."""
 EXPLORE = 1.0

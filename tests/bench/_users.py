@@ -59,7 +59,9 @@ def live(
     right: list[bool] = []
     with (
         HFBackbone(model, threads=1, max_batch=AT_ONCE) as backbone,
-        Memory(path, model=beside(backbone, others, roles), clock=hands, ids=hands, explore=explore) as memory,
+        Memory(
+            path, model=beside(backbone, others, roles), clock=hands, ids=hands, explore=explore, config={"workers": 0}
+        ) as memory,
         ThreadPoolExecutor(AT_ONCE) as pool,
     ):
 
