@@ -20,6 +20,7 @@ from tests.integrations._env import ENV
 from tests.stub_server import StubServer
 from tests.tiny_models import tiny_adapter, tiny_checkpoint
 
+CHECKPOINTS = Path(__file__).resolve().parents[2] / "memkit_train" / "tiny" / "checkpoints"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -71,6 +72,14 @@ def test_counterfactuals_set_a_model_beside_the_rules_and_an_adapter_beside_its_
     assert "- rules: ADD" in out
     assert f"+ hf:{model}:" in out
     assert "without: 0 of 1" in run("counterfactual.py", *asked, "--adapter", str(adapter), cwd=tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (CHECKPOINTS / "skilled").is_dir(), reason="this checkout has no tiny model")
+def test_counterfactuals_ask_the_shipped_model_by_default(tmp_path: Path) -> None:
+    with Memory(tmp_path / "memory") as memory:
+        memory.add("I live in Oslo.", user_id="ana")
+    assert "tiny: " in run("counterfactual.py", "memory", "ana", cwd=tmp_path)
 
 
 def test_a_graphs_agent_recalls_what_another_thread_was_told(tmp_path: Path) -> None:
