@@ -1,6 +1,6 @@
 # Every target sets itself up in .venv. Needed beforehand: Python 3.11 or newer with pip and venv, nothing else.
 #
-#   make demo        a memory at work, in the terminal
+#   make demo        a memory at work, and learning: a few minutes after installation
 #   make test        lint, types and the fast tests
 #   make test-slow   the long tests
 #   make lint        lint and types only
@@ -27,8 +27,10 @@ export TOKENIZERS_PARALLELISM := false
 help:
 	@sed -n 's/^#   //p' Makefile
 
-demo: $(VENV)/.core
-	$(BIN)/memkit demo
+demo: $(VENV)/.trains
+	$(BIN)/memkit demo --tour
+	rm -rf .demo
+	$(BIN)/memkit demo --keep .demo
 
 lint: $(VENV)/.full
 	$(BIN)/ruff check .
@@ -47,16 +49,17 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.core: $(VENV)/.made pyproject.toml
-	@echo "Installing memkit into $(VENV)"
-	$(PIP) install -e .
+$(VENV)/.trains: $(VENV)/.made pyproject.toml
+	@echo "Installing memkit with its trainer into $(VENV): some minutes the first time"
+	$(PIP) install '$(TORCH)'
+	$(PIP) install -e '.[train]'
 	@touch $@
 
 $(VENV)/.full: $(VENV)/.made pyproject.toml
 	@echo "Installing memkit with its extras into $(VENV): a few minutes the first time"
 	$(PIP) install '$(TORCH)'
 	$(PIP) install -e '.[$(EXTRAS)]'
-	@touch $@ $(VENV)/.core
+	@touch $@ $(VENV)/.trains
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .demo .pytest_cache .ruff_cache .hypothesis

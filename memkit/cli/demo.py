@@ -1,9 +1,15 @@
-"""`memkit demo`: the main job on the embedded defaults. No key, no network, no model download."""
+"""`memkit demo`: the main job on the embedded defaults. No key, no network, no model download.
+
+The circle of learning belongs to the trainer, which this package never imports: a package that has one to show says so
+with an entry point of the group `memkit.demo`.
+"""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from datetime import UTC, datetime
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +24,16 @@ _TALK = [
     ("2026-05-11", "I moved to Bergen last week."),
     ("2026-05-11", "I no longer work as a nurse."),
 ]
+
+
+def circle() -> Callable[..., int] | None:
+    """The demonstration of an installed trainer; None where there is none, or something that it needs is missing."""
+    for point in entry_points(group="memkit.demo"):
+        try:
+            return point.load()
+        except ModuleNotFoundError:
+            show.err.print("[dim]the part where it learns needs the trainer: pip install 'memkit\\[train]'[/]")
+    return None
 
 
 def run(keep: Path | None, json: bool) -> int:

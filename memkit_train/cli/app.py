@@ -348,6 +348,23 @@ def _nothing(what: str) -> None:
     raise typer.Exit(NOTHING)
 
 
+@app.command()
+def demo(
+    keep: Annotated[Path | None, typer.Option("--keep", help="Keep store, run and report.html in this folder.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the simulated users and of training.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Tell the story so often, with seeds from 0.")] = 1,
+    json: Json = False,
+) -> None:
+    """Chat, log, retrain, swap in, measure: the whole circle on the tiny model. Exit code 0 only if it came true."""
+    from memkit_train.loop import command
+
+    if seeds > 1:
+        if keep is None:
+            raise InvalidInput("--seeds needs --keep", why="every story gets a folder", fix="name one with --keep")
+        raise typer.Exit(command.seeds(keep, seeds, json=json))
+    raise typer.Exit(command.run(keep, json=json, seed=seed))
+
+
 def _mount() -> None:
     """Commands of other files: `eval` and `judge-agreement` over data sets, bundles."""
     from memkit_train.cli import carry, online

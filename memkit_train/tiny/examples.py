@@ -47,7 +47,7 @@ class Diet:
 def world_of(index: int, seed: int, rng: random.Random) -> Episode:
     """One training episode; its size varies, so that small and large banks are met."""
     knobs = Knobs(
-        sessions=rng.choice((3, 6, 8, 10)), people=rng.choice((1, 2, 2, 3)), questions=10, probes=1,
+        sessions=rng.choice((3, 6, 8, 10)), people=rng.choice((1, 2, 2, 3)), questions=16, probes=2,
     )  # fmt: skip
     return episode(index, seed=seed, knobs=knobs, split="train")
 
@@ -95,7 +95,10 @@ def _heard(episodes: Sequence[Episode], oracle: OracleBackbone) -> Iterator[Exam
 
 
 def _task(text: str, bank: object, now: object, diet: Diet, rng: random.Random) -> AnswerTask:
-    return AnswerTask(text, bank, now, text, k=rng.randint(1, diet.answer_candidates))  # type: ignore[arg-type]
+    k = rng.choice(
+        (rng.randint(1, diet.answer_candidates), diet.answer_candidates)
+    )  # as many as when serving, or fewer
+    return AnswerTask(text, bank, now, text, k=k)  # type: ignore[arg-type]
 
 
 class _Recorder:

@@ -76,6 +76,10 @@ class Stage:
 
 _HEARD: Mapping[str, Any] = {"roles": ("extractor",), "messy": 0.0, "context_turns": (0,)}
 _ALONE = (0,)
+_MOSTLY_ANSWERS: Mapping[str, float] = {
+    "extractor/fact": 0.15, "extractor/none": 0.3, "manager/new": 0.25, "manager/soft": 0.2, "manager/plan": 0.3,
+    "manager/change": 0.4, "manager/restate": 0.5, "answerer/single": 0.8,
+}  # fmt: skip
 STAGES = (
     Stage("copy", 450_000, 1_200, Diet(**_HEARD), keep={}, lr=4e-3, final_lr=4e-3, seed=1),
     Stage("one memory", 600_000, 1_200, Diet(candidates=1, answer_candidates=1, context_turns=_ALONE), lr=4e-3,
@@ -83,6 +87,8 @@ STAGES = (
     Stage("two memories", 600_000, 1_500, Diet(candidates=2, answer_candidates=2, context_turns=_ALONE), lr=4e-3,
           final_lr=4e-3, seed=3),
     Stage("all", 16_000_000, 2_500, Diet(context_turns=(0, 0, 4)), lr=3.5e-3, final_lr=1e-4, seed=4, epochs=3),
+    Stage("answers", 7_000_000, 2_500, Diet(context_turns=(0, 0, 4)), keep=_MOSTLY_ANSWERS, lr=2e-3, final_lr=5e-5,
+          seed=6, epochs=3),
 )  # fmt: skip
 BIAS = Stage("bias", 300_000, 1_600, Diet(biased=True, roles=("manager",)), keep={}, lr=6e-4, final_lr=1e-4, seed=5)
 

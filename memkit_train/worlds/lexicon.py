@@ -55,6 +55,9 @@ _REAL: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 
+HELD_OUT = 4
+"""Closed level: one in so many (person, attribute, value) is said on the held-out side only. With one in two, what a
+person cannot have is worth learning, and a model that learned it fails on the very combinations that were held out."""
 _CLOSED = {"city": CITIES, "job": JOBS, "food": FOODS, "hobbies": HOBBIES}
 _ONSETS = ("b", "br", "c", "d", "dr", "f", "g", "h", "j", "k", "l", "m", "n", "p", "r", "s", "st", "t", "tr", "v", "z")
 _VOWELS = ("a", "e", "i", "o", "u", "ai", "ea", "io")
@@ -118,7 +121,7 @@ class Lexicon:
     def _allowed(self, attribute: str, subject: str, value: str) -> bool:
         if self.open_names:
             return True
-        return held_out(subject, attribute, value, share=2) == (self.split == "heldout")
+        return held_out(subject, attribute, value, share=HELD_OUT) == (self.split == "heldout")
 
 
 def _distinct(draw: Callable[[], str], count: int) -> list[str]:
