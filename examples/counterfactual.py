@@ -6,7 +6,8 @@
 
 With `--adapter` (a folder with a LoRA), the model without it stands beside the model with it: what the new adapter
 would have decided in these very traces. Every turn is decided anew on the bank as it was then. Nothing is written.
-Without `memkit[local]`, or with `--model rules`, the rules are asked alone.
+Without `memkit[local]`, or with `--model rules`, the rules are asked alone. The shipped model was taught in the small
+world that `memkit_train.worlds` generates; about other talk it decides nonsense, and the diff shows it.
 """
 
 from __future__ import annotations
