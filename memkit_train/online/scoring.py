@@ -66,7 +66,7 @@ def _answerer(named: str, acting: Acting, episodes: Sequence[Episode]) -> Backbo
         return acting
     if named != "exact":
         return TimedBackbone(make_backbone(named), acting.clock)
-    return _of_world(episodes, "reward.answerer")
+    return TimedBackbone(_of_world(episodes, "reward.answerer"), acting.clock)
 
 
 def _of_world(episodes: Sequence[Episode], key: str) -> Backbone:

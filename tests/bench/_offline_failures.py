@@ -118,7 +118,7 @@ def _other_template(folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tiny.checkpoint("biased"))
-    tokenizer.chat_template = tokenizer.chat_template.replace("<|im_start|>", "### ")
+    tokenizer.chat_template = "Answer now. " + tokenizer.chat_template
     tokenizer.save_pretrained(folder)
     AutoModelForCausalLM.from_pretrained(tiny.checkpoint("biased")).save_pretrained(folder)
 
