@@ -42,9 +42,11 @@ from tests.bench._users import live
 from tests.train.policies import turns_of
 
 SEEDS = (61, 62, 63)
-USERS, HELD = 240, 40
+USERS, HELD = 120, 40
 ROLES = ("manager",)
 """The bias is the manager's."""
+NEVER = 36_500
+"""Days until a decision counts half: these users' habits do not change over the years that they are simulated for."""
 EXPLORE = 1.0
 """Share of the logged decisions that were sampled at temperature 1: greedy ones hold no news."""
 DIGESTS: Mapping[str, str] = {
@@ -82,7 +84,7 @@ class World:
         sets = {
             "data.store": store, "data.heldout_share": 0.0, "data.roles": list(ROLES), "model.parent": "base",
             "model.base": tiny.checkpoint("biased"), "model.device": "cpu", "method.name": method,
-            "method.seed": self.seed, "method.save_steps": 0, "gate.canaries": 0, "output": self.folder / "runs",
+            "method.seed": self.seed, "method.half_life_days": NEVER, "method.save_steps": 0, "gate.canaries": 0, "output": self.folder / "runs",
             **changes,
         }  # fmt: skip
         return load(None, [f"{name}={value}" for name, value in sets.items()])

@@ -86,6 +86,9 @@ def table(found: list[Found]) -> list[Row]:
     )
     rows = [Row(f"answers right: {name}", over(name).mean, "", "", True, str(over(name)))
             for name in ("start", "ceiling", FILTERED, BLIND, SHUFFLED, FEW)]  # fmt: skip
+    gap = OverSeeds.of(one.score["ceiling"] - one.score["start"] for one in found)
+    rows.append(Row("points between start and ceiling", 100 * gap.mean, "", "", True,
+                    f"{gap}: no gain over the start can be larger"))  # fmt: skip
     rows.append(Row("share of the gap closed", share.mean, "", "≥ 0.7", share.mean >= 0.7, str(share)))
     for name in (BLIND, SHUFFLED):
         more = gain(FILTERED, name)
