@@ -84,7 +84,8 @@ class World:
         sets = {
             "data.store": store, "data.heldout_share": 0.0, "data.roles": list(ROLES), "model.parent": "base",
             "model.base": tiny.checkpoint("biased"), "model.device": "cpu", "method.name": method,
-            "method.seed": self.seed, "method.half_life_days": NEVER, "method.save_steps": 0, "gate.canaries": 0, "output": self.folder / "runs",
+            "method.seed": self.seed, "method.half_life_days": NEVER,
+            "method.save_steps": 0, "gate.canaries": 0, "output": self.folder / "runs",
             **changes,
         }  # fmt: skip
         return load(None, [f"{name}={value}" for name, value in sets.items()])
