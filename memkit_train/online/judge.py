@@ -3,14 +3,19 @@
 With a constant rate a tiny model peaked after 15 steps and then lost points for as long as anybody watched, while its
 training reward stayed flat. So every few steps the policy plays held-out conversations greedily, the frozen answerer
 answers their questions, and the best adapter so far (the parent included) is the run's result.
+
+A dozen people cannot tell a lucky early checkpoint from a good one: the highest of several noisy scores is mostly luck.
+So a later checkpoint replaces the best one unless it is worse beyond one standard error over people, and better than
+the parent it must be in any case.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any, Protocol
 
 from transformers import TrainerCallback
@@ -34,6 +39,15 @@ class Marks:
     score: float
     m_fail: float
     means: dict[str, float] = field(default_factory=dict[str, float])
+    people: dict[str, float] = field(default_factory=dict[str, float])
+    """Score by conversation."""
+
+    def below(self, other: Marks) -> bool:
+        """Worse than the other beyond noise: the same people, paired."""
+        gaps = [other.people[one] - self.people[one] for one in self.people if one in other.people]
+        if len(gaps) < 2:
+            return self.score < other.score
+        return fmean(gaps) > stdev(gaps) / math.sqrt(len(gaps))
 
 
 class Exam(Protocol):
@@ -56,7 +70,8 @@ class DecisionExam:
         means = found.means()
         total = sum(found.actions.values()) or 1
         means |= {f"ops/{name}": count / total for name, count in found.actions.items()}
-        return Marks(means[named], means.get("m_fail", 0.0), means)
+        people = {user: fmean(values) for user, values in found.tables[named].items() if values}
+        return Marks(means[named], means.get("m_fail", 0.0), means, people)
 
 
 @dataclass(slots=True)
@@ -90,7 +105,12 @@ class AnswerExam:
         means = {f"answer_{name}": fmean(values) for name, values in scores.items()} | {
             "citation_precision": right / max(1, named), "citation_recall": right / max(1, wanted),
         }  # fmt: skip
-        return Marks(means[f"answer_{self.metric}"], 0.0, means)
+        people: dict[str, list[float]] = {}
+        owners = [talk.user for talk in self.talks for _ in talk.questions]
+        for user, value in zip(owners, scores[self.metric], strict=True):
+            people.setdefault(user, []).append(value)
+        averaged = {user: fmean(values) for user, values in people.items()}
+        return Marks(means[f"answer_{self.metric}"], 0.0, means, averaged)
 
 
 class Judge(TrainerCallback):
@@ -102,6 +122,7 @@ class Judge(TrainerCallback):
     ) -> None:  # fmt: skip
         self._exam, self._model, self.folder, self._limits, self._note = exam, model, best, limits, note
         self.looks: list[tuple[int, Marks]] = []
+        self._chosen = 0
         self.stopped = False
 
     @property
@@ -110,8 +131,7 @@ class Judge(TrainerCallback):
 
     @property
     def best(self) -> tuple[int, Marks]:
-        """The earliest of the best."""
-        return max(self.looks, key=lambda look: (look[1].score, -look[0]))
+        return self.looks[self._chosen]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if not state.global_step:
@@ -128,12 +148,15 @@ class Judge(TrainerCallback):
     def look(self, step: int) -> None:
         marks = self._exam()
         self.looks.append((step, marks))
-        if self.best[0] == step:
+        top = max((one for _, one in self.looks), key=lambda one: one.score)
+        if len(self.looks) == 1 or (marks.score > self.first.score and not marks.below(top)):
+            self._chosen = len(self.looks) - 1
             lora.save(self._model, self.folder)
         self._note(step, marks)
 
     def state(self) -> JSON:
-        return {"looks": [[step, asdict(marks)] for step, marks in self.looks]}
+        return {"looks": [[step, asdict(marks)] for step, marks in self.looks], "chosen": self._chosen}
 
     def restore(self, state: JSON) -> None:
         self.looks = [(step, Marks(**marks)) for step, marks in state["looks"]]
+        self._chosen = state["chosen"]

@@ -1,0 +1,38 @@
+"""Which checkpoint is kept: the latest that is not worse beyond noise, and never one below the parent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memkit_train import lora
+from memkit_train.online.judge import Judge, Marks
+from memkit_train.online.settings import StopSettings
+
+
+def marks(*people: float) -> Marks:
+    return Marks(sum(people) / len(people), 0.0, {}, {str(n): value for n, value in enumerate(people)})
+
+
+@pytest.mark.parametrize(
+    ("looks", "kept"),
+    [
+        ([marks(0.5, 0.5, 0.5), marks(0.8, 0.8, 0.9), marks(0.6, 0.6, 0.7)], 1),  # everybody lost
+        ([marks(0.5, 0.5, 0.5), marks(0.8, 0.8, 0.9), marks(0.9, 0.9, 0.65)], 2),  # one did, two gained
+        ([marks(0.5, 0.5, 0.5), marks(0.45, 0.55, 0.48)], 0),  # not better than the parent
+        ([marks(0.5, 0.5, 0.5), marks(0.5, 0.5, 0.5)], 0),
+    ],
+)
+def test_luck_does_not_choose(looks: list[Marks], kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved: list[str] = []
+    monkeypatch.setattr(lora, "save", lambda model, folder: saved.append(str(folder)))
+    ahead = iter(looks)
+    judge = Judge(lambda: next(ahead), None, tmp_path, StopSettings())
+    for step in range(len(looks)):
+        judge.look(step)
+    assert judge.best == (kept, looks[kept])
+    again = Judge(lambda: marks(0.0), None, tmp_path, StopSettings())
+    again.restore(judge.state())
+    assert again.best == judge.best
+    assert saved, "the parent is kept until something is better"
