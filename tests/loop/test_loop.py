@@ -1,0 +1,67 @@
+"""The circle on next to nothing: every step happens, and what is said of it is what happened."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from memkit import Memory
+from memkit.cli.demo import circle
+from memkit.errors import InvalidInput
+from memkit_train import retrain
+from memkit_train.gate import Check, Verdict
+from memkit_train.loop import command, panel
+from memkit_train.loop.chatbot import Exchange
+from memkit_train.worlds import Knobs, generate
+
+LITTLE = replace(command.QUICK, users=14, panel=3, visitors=3, sessions=3, probes=3)
+
+
+def exchanges(right: list[bool], user: str = "u") -> list[Exchange]:
+    questions = generate(1, knobs=Knobs(questions=8))[0].questions
+    return [Exchange(user, one, "x", ok, None, None) for one, ok in zip(questions, right, strict=False)]
+
+
+def test_a_gain_is_paired_by_question_and_a_panel_says_what_got_worse_too() -> None:
+    before, after = exchanges([True, False, False, True]), exchanges([True, True, True, False])
+    found = panel.compare(before, after[::-1])
+    assert [pair.gain for pair in found.pairs] == [0, 1, 1, -1]
+    assert (found.before.value, found.after.value) == (0.5, 0.75)
+    assert [pair.gain for pair in panel.telling(found.pairs)] == [1, -1]
+
+
+def test_a_story_begins_in_an_empty_folder(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("x")
+    with pytest.raises(InvalidInput, match="not an empty folder"):
+        command.run(tmp_path, json=True)
+
+
+def test_memkit_demo_finds_the_circle_of_an_installed_trainer() -> None:
+    assert circle() is command.run
+
+
+@pytest.mark.slow
+def test_the_running_chatbot_takes_in_what_was_learned_from_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checks = tuple(Check(name, True, 0.1, 0.05, 0.2, "> 0", "better") for name in ("sample", "target"))
+    passed = Verdict(checks, 300, 40)
+    monkeypatch.setattr(retrain, "gate", lambda *_, **__: passed)
+    code = command.run(tmp_path / "story", json=True, scale=LITTLE)
+    told = json.loads(capsys.readouterr().out)
+    assert told["outcome"]["status"] == "published"
+    assert told["swap"]["parked"] == 0
+    assert 0 < told["swap"]["by_new"] < told["swap"]["answers"]
+    assert told["rolled_back"]
+    assert code == (0 if told["panel"]["gain"]["low"] > 0 else 1)
+    assert "<script" not in (tmp_path / "story" / "report.html").read_text()
+    with Memory(tmp_path / "story" / "memory") as memory:
+        served = memory.adapters.registry.alias("production").route("manager").stable
+        assert served == told["outcome"]["digest"]
+        visitors = [name for name in memory.users() if name.startswith(("before-", "after-", "visitor-", "again-"))]
+    run = json.loads(next((tmp_path / "story" / "runs").rglob("0001/run.json")).read_text())
+    assert len(visitors) == 3 + 3 + 3 + 2
+    assert run["stages"]["collect"]["counts"]["users"] < LITTLE.users
