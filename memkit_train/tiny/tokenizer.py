@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from memkit_train.worlds import lexicon
+from memkit_train.worlds import lexicon, templates
 from memkit_train.worlds.language import PREDICATES
 
 PAD, END = "<|pad|>", "<|end|>"
@@ -35,7 +35,17 @@ KEY = re.compile(
     rf"({'|'.join(lexicon.PEOPLE)})( also| no longer)? ({'|'.join(map(re.escape, PREDICATES.values()))})(?!\w)"
 )
 """Whom a fact is about, and what it says of them: one word, because a manager compares just this."""
+ASKED: Mapping[str, tuple[str, str]] = {
+    template.split(" on {d}")[0].rstrip("?"): (form.rpartition(":")[0], form.rpartition(":")[2])
+    for form, texts in templates.QUESTIONS.items() for template in texts if "{s}" in template
+}  # fmt: skip
+"""What is asked of whom: one word too. Template → (kind, attribute)."""
+_ASKED = "|".join(
+    re.escape(template).replace(r"\{s\}", f"(?:{'|'.join(lexicon.PEOPLE)})")
+    for template in sorted(ASKED, key=len, reverse=True)
+)
 _PIECES = (
+    rf"(?:{_ASKED})\b|"
     rf" ?{KEY.pattern.replace('(', '(?:').replace('(?:?', '(?')}"
     rf"| (?:no longer|{_PHRASES}|as planned)\b"  # what is said of somebody is one word
     rf"| a (?:{'|'.join(lexicon.ANIMALS)}) named| move to| work as a"  # and so is what comes before a name
@@ -43,6 +53,16 @@ _PIECES = (
     r"|[.!?]\"\n?|\)?:? \"|\"\n?|:\n"
     r"| ?[A-Za-z]+(?:'[a-z]+)?| ?\d+| ?[^\sA-Za-z\d]+|\n|\s"
 )
+
+
+def asked(text: str) -> tuple[str, str, str] | None:
+    """(kind, person, predicate) of a word that asks; None for any other."""
+    for template, (kind, attribute) in ASKED.items():
+        before, after = template.split("{s}")
+        name = text.removeprefix(before).removesuffix(after)
+        if name in lexicon.PEOPLE and text == f"{before}{name}{after}":
+            return kind, name, PREDICATES[attribute]
+    return None
 
 
 def build_tokenizer(texts: Iterable[str], fixed: Sequence[str], *, least: int = 2) -> PreTrainedTokenizerFast:

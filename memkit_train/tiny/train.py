@@ -28,7 +28,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from memkit.embedders.base import Embedder
 from memkit_train.tiny.examples import Diet, Example, examples, world_of
 from memkit_train.tiny.probe import Labels
-from memkit_train.tiny.tokenizer import END, FRAMES, KEY, PAD, build_tokenizer
+from memkit_train.tiny.tokenizer import ASKED, END, FRAMES, KEY, PAD, asked, build_tokenizer
 from memkit_train.worlds import lexicon
 from memkit_train.worlds.language import PREDICATES, Meaning, Mode, write
 
@@ -126,7 +126,8 @@ def closed_texts() -> list[str]:
     values = [f"x a {animal} named {name}" for animal in lexicon.ANIMALS for name in lexicon.PET_NAMES]
     values += [f"x move to {city} x {city} {city}" for city in lexicon.CITIES]
     values += [f"x work as a {job} x {job} {job}" for job in lexicon.JOBS]
-    return keys + values
+    questions = [template.replace("{s}", name) + "?" for template in ASKED for name in lexicon.PEOPLE]
+    return keys + values + questions + [f"{name}'s x {name}'s" for name in lexicon.PEOPLE]
 
 
 def make_model(tokenizer: PreTrainedTokenizerFast, shape: Shape, seed: int) -> Qwen3ForCausalLM:
@@ -170,7 +171,8 @@ def _alike_first(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast) ->
         if not plain:
             continue
         key = KEY.fullmatch(plain)
-        made = sum((part(one) for one in key.groups() if one), torch.zeros(())) if key else part(plain)
+        parts_of = key.groups() if key else asked(plain) or (plain,)
+        made = sum((part(one) for one in parts_of if one), torch.zeros(()))
         made = made + BLANK * blank if text.startswith(" ") else made
         table[token] = made * table.std() / made.std()
 
