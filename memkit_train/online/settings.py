@@ -28,7 +28,7 @@ class RewardSettings(_Section):
     """Memories that it is shown."""
     horizon: Literal["immediate", "played"] = "immediate"
     """Decisions: ask the bank right after the decision, or play on (greedily) to where the question was asked."""
-    growth: Annotated[float, Field(ge=0)] = 0.02
+    growth: Annotated[float, Field(ge=0)] = 0.05
     """Taken off per memory that a decision adds. Small: normalised within a group, a cost that only separates ties can
     teach to store nothing."""
     validity: Annotated[float, Field(ge=0)] = 0.1

@@ -71,8 +71,8 @@ def run(
 def settings(**chosen: Any) -> OnlineSettings:
     """The recipe of the rows: the world's reader is the frozen answerer while learning, which is exact and cheap."""
     usual: dict[str, Any] = {
-        "others": HEARS, "reward": {"answerer": "exact"}, "talks": 10, "refresh": 10, "stages": [{"steps": 30}],
-        "stop": {"every": 10, "users": 10},
+        "others": HEARS, "reward": {"answerer": "exact"}, "talks": 8, "refresh": 10, "stages": [{"steps": 24}],
+        "stop": {"every": 12, "users": 10},
     }  # fmt: skip
     return OnlineSettings.model_validate({**usual, **chosen})
 

@@ -1,4 +1,4 @@
-"""Whole runs on a model that decides at random: they learn, stop, collapse and go on as they should."""
+"""Whole runs on a model that decides at random: they stop, collapse and go on as they should."""
 
 from __future__ import annotations
 
@@ -54,14 +54,6 @@ def test_every_way_gives_rows_metrics_and_an_adapter(chosen: dict[str, Any], tmp
     assert ("value/explained_variance" if chosen.get("algorithm") == "ppo" else "frac_reward_zero_std") in logged[0]
     if chosen.get("algorithm") == "logo":
         assert sum(one["local/groups"] for one in logged) > 0
-
-
-@pytest.mark.slow
-def test_a_random_policy_learns_to_keep_what_it_hears(tmp_path: Path) -> None:
-    chosen = model.settings(stages=[{"steps": 12}], states=10, group=6, refresh=4, stop={"every": 12, "m_fail": 2.0})
-    done = run(tmp_path, chosen)
-    assert done.marks.score > done.start.score + 0.1
-    assert done.marks.m_fail < done.start.m_fail - 0.1
 
 
 def test_a_crash_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
