@@ -47,6 +47,7 @@ def attach(model: Any, spec: LoraSpec | None = None, *, parent: Path | str | Non
             ) from error
         config.inference_mode, config.init_lora_weights = False, True
         config.lora_dropout = spec.dropout
+    config.base_model_name_or_path = model.name_or_path  # a bare name would be looked up on the hub at every checkpoint
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         wrapped = get_peft_model(model, config)
@@ -61,10 +62,12 @@ def save(model: Any, folder: Path | str) -> str:
     """Write adapter_model.safetensors and adapter_config.json; returns the sha256 of the weights."""
     folder = Path(folder)
     config = model.peft_config[NAME]
-    config.base_model_name_or_path = Path(
-        str(config.base_model_name_or_path or "")
-    ).name  # no machine path in an adapter
-    model.save_pretrained(folder, safe_serialization=True, selected_adapters=[NAME], save_embedding_layers=False)
+    loaded_from = config.base_model_name_or_path
+    config.base_model_name_or_path = Path(str(loaded_from or "")).name  # no machine path in an adapter
+    try:
+        model.save_pretrained(folder, safe_serialization=True, selected_adapters=[NAME], save_embedding_layers=False)
+    finally:
+        config.base_model_name_or_path = loaded_from
     return digest_of(folder)
 
 
