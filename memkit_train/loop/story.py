@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
@@ -31,18 +32,21 @@ ALIAS, ROLE = "production", "manager"
 class Scale:
     """How much of everything."""
 
-    users: int = 110
+    users: int = 100
     """Whose talk is logged; the gate judges on part of them."""
     panel: int = 24
     visitors: int = 12
     """Who talk to the chatbot while the adapter is swapped."""
     sessions: int = 5
-    probes: int = 4
+    probes: int = 8
     """Questions after each session."""
-    polish: int = 16
+    polish: int = 30
     """Steps of reinforcement learning after imitation."""
     rated: float = 0.3
     wrong: float = 0.1
+    """Share of the ratings that say the opposite of the truth."""
+    corrects: float = 0.35
+    """After a wrong answer about one value: says the right one, as people do."""
 
     @property
     def knobs(self) -> Knobs:
@@ -108,7 +112,8 @@ def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 
         log = _serve(chatbot, scale, seed, voice)
         before = _panel(chatbot, scale, seed, "before", voice)
         voice.part("Retrain from the log alone")
-        outcome = retrain(configured(store, folder / "runs", scale, seed), tick=voice.tick)
+        tonight = max(one.question.asked_at for one in log) + timedelta(days=1)  # decisions count less as they age
+        outcome = retrain(configured(store, folder / "runs", scale, seed), tick=voice.tick, now=tonight)
         compared, swap, back = None, None, False
         if outcome.digest is None:
             voice.say(f"{outcome.status}: {outcome.why}. The chatbot goes on with what it had.")
@@ -126,8 +131,9 @@ def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 
 def configured(store: Path, output: Path, scale: Scale, seed: int) -> TrainConfig:
     """What `memkit-train retrain` is given: rejection SFT on the credited decisions, then GRPO from replayed states."""
     sets = {
-        "data.store": store, "data.roles": f"[{ROLE}]", "data.heldout_share": 0.45, "data.validation_share": 0.2,
+        "data.store": store, "data.roles": f"[{ROLE}]", "data.heldout_share": 0.4, "data.validation_share": 0.15,
         "model.base": checkpoint("biased"), "method.name": "sft", "method.polish": True, "method.seed": seed,
+        "method.batch": 16, "method.epochs": 4, "method.half_life_days": 3650,
         "online.stages": f"[{{steps: {scale.polish}}}]", "gate.canaries": 4, "gate.alternatives": 100, "output": output,
     }  # fmt: skip
     return load(None, [f"{name}={value}" for name, value in sets.items()])
@@ -135,7 +141,7 @@ def configured(store: Path, output: Path, scale: Scale, seed: int) -> TrainConfi
 
 def _serve(chatbot: Chatbot, scale: Scale, seed: int, voice: Voice) -> list[Exchange]:
     voice.part(f"A chatbot with a memory serves {scale.users} users")
-    manners = Manners(rated=scale.rated, wrong_ratings=scale.wrong)
+    manners = Manners(scale.rated, scale.wrong, corrects=scale.corrects)
     episodes = generate(scale.users, seed=_world(seed), knobs=scale.knobs)
     log = chatbot.serve([Visit(one, one.user_id, manners, seed=seed) for one in episodes], _counter(voice, "users"))
     rated = [one for one in log if one.rating is not None]

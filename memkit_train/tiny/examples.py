@@ -7,8 +7,8 @@ oracle's (skill stage) or always the teacher's (bias stage).
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from memkit.backbones.base import GenRequest
 from memkit.embedders.base import Embedder
@@ -17,7 +17,7 @@ from memkit.roles import Extractor, Prompt
 from memkit_train.evaluate.loaders.world import as_conversation
 from memkit_train.replay.play import AnswerTask, ReplaySettings, answer_batch, play
 from memkit_train.worlds import Episode, Knobs, OracleBackbone, TeacherBackbone, Truth, episode
-from memkit_train.worlds.policies import kind_of
+from memkit_train.worlds.policies import HABITS, kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class Diet:
     """Share of the episodes that the teacher plays, so that the banks hold duplicates, junk and leftovers."""
     biased: bool = False
     """Labels from the teacher instead of the oracle (manager only: the teacher hears and answers well)."""
+    habits: Mapping[str, float] = field(default_factory=lambda: dict(HABITS))
+    """The teacher's; see worlds.policies."""
     roles: tuple[str, ...] = ("extractor", "manager", "answerer")
     context_turns: tuple[int, ...] = (0, 4)
     """Earlier turns shown to the extractor: one of these, drawn for each set of episodes."""
@@ -56,7 +58,7 @@ def examples(episodes: Sequence[Episode], embedder: Embedder, diet: Diet, *, see
     """Every decision of the episodes, by role."""
     rng = random.Random(seed)
     truth = Truth(episodes)
-    oracle, teacher = OracleBackbone(truth), TeacherBackbone(truth, seed=seed)
+    oracle, teacher = OracleBackbone(truth), TeacherBackbone(truth, seed=seed, habits=diet.habits)
     options = ReplaySettings(Settings(candidates=diet.candidates), context_turns=rng.choice(diet.context_turns))
     messy = [one for one in episodes if rng.random() < diet.messy]
     clean = [one for one in episodes if one not in messy]

@@ -76,6 +76,11 @@ class Stage:
 
 _HEARD: Mapping[str, Any] = {"roles": ("extractor",), "messy": 0.0, "context_turns": (0,)}
 _ALONE = (0,)
+_MOSTLY_MANAGED: Mapping[str, float] = {
+    "extractor/fact": 0.2, "extractor/none": 0.5,
+    **{f"answerer/{kind}": 0.25 for kind in ("single", "list", "count", "owner", "hop")},
+}  # fmt: skip
+"""Bad habits in managing alone: what is heard and answered stays as it was."""
 _MOSTLY_ANSWERS: Mapping[str, float] = {
     "extractor/fact": 0.15, "extractor/none": 0.3, "manager/new": 0.25, "manager/soft": 0.2, "manager/plan": 0.3,
     "manager/change": 0.4, "manager/restate": 0.5, "answerer/single": 0.8,
@@ -90,7 +95,14 @@ STAGES = (
     Stage("answers", 7_000_000, 2_500, Diet(context_turns=(0, 0, 4)), keep=_MOSTLY_ANSWERS, lr=2e-3, final_lr=5e-5,
           seed=6, epochs=3),
 )  # fmt: skip
-BIAS = Stage("bias", 300_000, 1_600, Diet(biased=True, roles=("manager",)), keep={}, lr=6e-4, final_lr=1e-4, seed=5)
+BAD_HABITS: Mapping[str, float] = {
+    "new": 0.97, "change": 0.35, "extend": 0.25, "restate": 0.4, "retract": 0.25, "happened": 0.35, "soft": 0.3,
+    "plan": 0.97,
+}  # fmt: skip
+"""Mostly wrong, and right often enough to be sampled: what reinforcement learning can turn around."""
+BIAS = Stage(
+    "bias", 220_000, 1_600, Diet(biased=True, habits=BAD_HABITS), keep=_MOSTLY_MANAGED, lr=8e-4, final_lr=1e-4, seed=5
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
