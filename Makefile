@@ -1,6 +1,7 @@
 # Every target sets itself up in .venv. Needed beforehand: Python 3.11 or newer with pip and venv, nothing else.
 #
-#   make demo        a memory at work, and learning: a few minutes after installation
+#   make demo        a memory at work, in the terminal
+#   make circle      the whole circle: chat, log, retrain, gate, swap in (some minutes; exit code 3: the gate refused)
 #   make test        lint, types and the fast tests
 #   make test-slow   the long tests
 #   make lint        lint and types only
@@ -22,15 +23,17 @@ export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint clean
+.PHONY: help demo circle test test-slow lint clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
 
-demo: $(VENV)/.trains
+demo: $(VENV)/.core
 	$(BIN)/memkit demo --tour
+
+circle: $(VENV)/.trains
 	rm -rf .demo
-	$(BIN)/memkit demo --keep .demo
+	$(BIN)/memkit-train demo --keep .demo
 
 lint: $(VENV)/.full
 	$(BIN)/ruff check .
@@ -49,17 +52,22 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
+$(VENV)/.core: $(VENV)/.made pyproject.toml
+	@echo "Installing memkit into $(VENV)"
+	$(PIP) install -e .
+	@touch $@
+
 $(VENV)/.trains: $(VENV)/.made pyproject.toml
 	@echo "Installing memkit with its trainer into $(VENV): some minutes the first time"
 	$(PIP) install '$(TORCH)'
 	$(PIP) install -e '.[train]'
-	@touch $@
+	@touch $@ $(VENV)/.core
 
 $(VENV)/.full: $(VENV)/.made pyproject.toml
 	@echo "Installing memkit with its extras into $(VENV): a few minutes the first time"
 	$(PIP) install '$(TORCH)'
 	$(PIP) install -e '.[$(EXTRAS)]'
-	@touch $@ $(VENV)/.trains
+	@touch $@ $(VENV)/.trains $(VENV)/.core
 
 clean:
 	rm -rf $(VENV) build dist .demo .pytest_cache .ruff_cache .hypothesis

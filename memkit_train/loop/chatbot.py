@@ -78,17 +78,20 @@ class Hands:
 class Chatbot:
     """Stays open while everything else happens."""
 
-    def __init__(self, store: Path, model: Path) -> None:
+    def __init__(self, store: Path, *, manager: Path, own: Path) -> None:
+        """`own`: the model that the app has anyway; it hears and answers. `manager`: the one that learns."""
         self._hands = Hands()
-        self._backbone = HFBackbone(model, threads=1, max_batch=AT_ONCE)
-        self.memory = Memory(store, model=self._backbone, clock=self._hands, ids=self._hands)
+        self._backbones = [HFBackbone(model, threads=1, max_batch=AT_ONCE) for model in (manager, own)]
+        roles = dict(zip(("manager", "extractor", "answerer"), (*self._backbones, self._backbones[1]), strict=True))
+        self.memory = Memory(store, model=roles, clock=self._hands, ids=self._hands)
 
     def __enter__(self) -> Chatbot:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.memory.close()
-        self._backbone.close()
+        for backbone in self._backbones:
+            backbone.close()
 
     @property
     def manager(self) -> str | None:

@@ -1,9 +1,10 @@
 """Serve → measure → retrain → swap while serving → measure → roll back. Nothing is staged: every figure is of what
 happened, also when the gate refuses.
 
-The chatbot runs on the biased tiny model, which can do the right thing and has bad habits (another pet replaces the
-first, changes are added beside the old, retractions are forgotten). Users rate some of its answers, some of them
-wrongly, and never say anything about operations. That, and nothing else, is what `retrain` learns from.
+The usual split: the app's own model hears and answers, a small local one manages the memory. Here both are tiny: the
+skilled one stands for the app's, and the biased one manages. It can do the right thing and has bad habits (another pet
+replaces the first, changes are added beside the old, retractions are forgotten). Users rate some of its answers, some
+of them wrongly, and never say anything about operations. That, and nothing else, is what `retrain` learns from.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 
     """The whole story in `folder` (store, runs, report.html)."""
     scale, began = scale or Scale(), time.process_time()
     store = folder / "memory"
-    with Chatbot(store, checkpoint("biased")) as chatbot:
+    with Chatbot(store, manager=checkpoint("biased"), own=checkpoint("skilled")) as chatbot:
         log = _serve(chatbot, scale, seed, voice)
         before = _panel(chatbot, scale, seed, "before", voice)
         voice.part("Retrain from the log alone")
@@ -130,9 +131,11 @@ def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 
 
 def configured(store: Path, output: Path, scale: Scale, seed: int) -> TrainConfig:
     """What `memkit-train retrain` is given: rejection SFT on the credited decisions, then GRPO from replayed states."""
+    own = f"hf:{checkpoint('skilled')}"
     sets = {
         "data.store": store, "data.roles": f"[{ROLE}]", "data.heldout_share": 0.4, "data.validation_share": 0.15,
-        "model.base": checkpoint("biased"), "method.name": "sft", "method.polish": True, "method.seed": seed,
+        "model.base": checkpoint("biased"), "model.answerer": own, "online.others": own, "online.reward.answerer": own,
+        "method.name": "sft", "method.polish": True, "method.seed": seed,
         "method.batch": 16, "method.epochs": 4, "method.half_life_days": 3650,
         "online.stages": f"[{{steps: {scale.polish}}}]", "gate.canaries": 4, "gate.alternatives": 100, "output": output,
     }  # fmt: skip
