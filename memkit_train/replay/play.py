@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from memkit.backbones.base import Backbone, GenReply, GenRequest, Sampling
+from memkit.backbones.base import Backbone, GenReply, GenRequest, Sampling, generate_each
 from memkit.embedders.base import Embedder
 from memkit.errors import BadReply, Conflict, MemkitError, ModelError, NotFound, OpRejected
 from memkit.models import Bank, Op, Turn
@@ -163,11 +163,7 @@ def generate(backbone: Backbone, requests: Sequence[GenRequest]) -> list[GenRepl
     out: list[GenReply | ModelError] = []
     size = max(1, backbone.max_parallel)
     for start in range(0, len(requests), size):
-        part = requests[start : start + size]
-        try:
-            out += backbone.generate(part)
-        except ModelError as error:
-            out += [error for _ in part]
+        out += generate_each(backbone, requests[start : start + size])
     return out
 
 
