@@ -15,6 +15,7 @@ from memkit.errors import InvalidConfig
 
 STORE_SCHEMA = 1
 """Version of what a prompt may be filled with: kinds, columns and scopes of memories."""
+_LEARN_FIRST = ("manager", "fused", "extractor", "answerer")
 _OPTIONS = ("path", "host", "keep", "drain_s", "poll_s", "merge", "guard", "taints")
 
 
@@ -48,7 +49,8 @@ def open_adapters(
 
 
 def own_host(backbone: Any) -> tuple[AdapterHost | None, frozenset[str]]:
-    """The host inside a backbone that runs its model in this process, and the roles it answers in."""
+    """The host inside a backbone that runs its model in this process, and the roles it answers in. Of several such
+    models the one that manages memories: it is the one that learns."""
     if hasattr(backbone, "load_adapter"):
         from memkit.adapters.hosts.peft import PeftHost
 
@@ -56,7 +58,8 @@ def own_host(backbone: Any) -> tuple[AdapterHost | None, frozenset[str]]:
     of = getattr(backbone, "backbone_of", None)
     if of is not None:
         inner = {role: of(role) for role in sorted(MODEL_ROLES)}
-        chosen = next((one for one in inner.values() if hasattr(one, "load_adapter")), None)
+        local = [inner[role] for role in _LEARN_FIRST if hasattr(inner[role], "load_adapter")]
+        chosen = local[0] if local else None
         if chosen is not None:
             return own_host(chosen)[0], frozenset(role for role, one in inner.items() if one is chosen)
     return None, frozenset()

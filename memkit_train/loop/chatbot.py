@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from memkit import Memory
-from memkit.backbones.hf import HFBackbone
 from memkit_train.worlds import Ask, Episode, Manners, Question, Say, SimulatedUser
 
 AT_ONCE = 24
@@ -78,20 +78,16 @@ class Hands:
 class Chatbot:
     """Stays open while everything else happens."""
 
-    def __init__(self, store: Path, *, manager: Path, own: Path) -> None:
-        """`own`: the model that the app has anyway; it hears and answers. `manager`: the one that learns."""
+    def __init__(self, store: Path, model: Any, **options: Any) -> None:
+        """`model` and `options` as `Memory` takes them. Backbones stay the caller's to close."""
         self._hands = Hands()
-        self._backbones = [HFBackbone(model, threads=1, max_batch=AT_ONCE) for model in (manager, own)]
-        roles = dict(zip(("manager", "extractor", "answerer"), (*self._backbones, self._backbones[1]), strict=True))
-        self.memory = Memory(store, model=roles, clock=self._hands, ids=self._hands)
+        self.memory = Memory(store, model=model, clock=self._hands, ids=self._hands, **options)
 
     def __enter__(self) -> Chatbot:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.memory.close()
-        for backbone in self._backbones:
-            backbone.close()
 
     @property
     def manager(self) -> str | None:

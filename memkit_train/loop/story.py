@@ -17,13 +17,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
+from memkit.backbones.hf import HFBackbone
 from memkit.models import JSON
 from memkit_train.config import TrainConfig, load
 from memkit_train.loop import panel
-from memkit_train.loop.chatbot import Chatbot, Exchange, Visit
+from memkit_train.loop.chatbot import AT_ONCE, Chatbot, Exchange, Visit
+from memkit_train.replay.env import beside
 from memkit_train.report.folder import Tick
 from memkit_train.retrain import Outcome, retrain
-from memkit_train.tiny import checkpoint
+from memkit_train.tiny import Name, checkpoint
 from memkit_train.worlds import Episode, Knobs, Manners, generate
 
 ALIAS, ROLE = "production", "manager"
@@ -109,7 +111,7 @@ def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 
     """The whole story in `folder` (store, runs, report.html)."""
     scale, began = scale or Scale(), time.process_time()
     store = folder / "memory"
-    with Chatbot(store, manager=checkpoint("biased"), own=checkpoint("skilled")) as chatbot:
+    with _model("biased") as small, _model("skilled") as own, Chatbot(store, beside(small, own, [ROLE])) as chatbot:
         log = _serve(chatbot, scale, seed, voice)
         before = _panel(chatbot, scale, seed, "before", voice)
         voice.part("Retrain from the log alone")
@@ -127,6 +129,10 @@ def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 
         len(log), sum(one.rating is not None for one in log), sum(one.right for one in log) / len(log), outcome,
         compared, swap, back, folder, round(time.process_time() - began, 1),
     )  # fmt: skip
+
+
+def _model(name: Name) -> HFBackbone:
+    return HFBackbone(checkpoint(name), threads=1, max_batch=AT_ONCE)
 
 
 def configured(store: Path, output: Path, scale: Scale, seed: int) -> TrainConfig:

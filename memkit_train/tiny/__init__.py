@@ -20,4 +20,4 @@ def checkpoint(name: Name = "skilled") -> Path:
     return CHECKPOINTS / name
 
 
-__all__ = ["CHECKPOINTS", "checkpoint"]
+__all__ = ["CHECKPOINTS", "Name", "checkpoint"]

@@ -17,7 +17,7 @@ from memkit_train.loop import command, panel
 from memkit_train.loop.chatbot import Exchange
 from memkit_train.worlds import Knobs, generate
 
-LITTLE = replace(command.QUICK, users=14, panel=3, visitors=3, sessions=3, probes=3)
+LITTLE = replace(command.QUICK, users=30, panel=3, visitors=3, sessions=3, probes=3)
 
 
 def exchanges(right: list[bool], user: str = "u") -> list[Exchange]:
