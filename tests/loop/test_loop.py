@@ -12,8 +12,9 @@ from memkit import Memory
 from memkit.cli.demo import circle
 from memkit.errors import InvalidInput
 from memkit_train import retrain
+from memkit_train.config import TrainConfig
 from memkit_train.gate import Check, Verdict
-from memkit_train.loop import command, panel
+from memkit_train.loop import command, panel, story
 from memkit_train.loop.chatbot import Exchange
 from memkit_train.worlds import Knobs, generate
 
@@ -43,6 +44,11 @@ def test_memkit_demo_finds_the_circle_of_an_installed_trainer() -> None:
     assert circle() is command.run
 
 
+def _half_aside(config: TrainConfig) -> TrainConfig:
+    """So few users must not all fall on one side."""
+    return config.model_copy(update={"data": config.data.model_copy(update={"validation_share": 0.5})})
+
+
 @pytest.mark.slow
 def test_the_running_chatbot_takes_in_what_was_learned_from_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -50,6 +56,8 @@ def test_the_running_chatbot_takes_in_what_was_learned_from_its_log(
     checks = tuple(Check(name, True, 0.1, 0.05, 0.2, "> 0", "better") for name in ("sample", "target"))
     passed = Verdict(checks, 300, 40)
     monkeypatch.setattr(retrain, "gate", lambda *_, **__: passed)
+    usual = story.configured
+    monkeypatch.setattr(story, "configured", lambda *given: _half_aside(usual(*given)))
     code = command.run(tmp_path / "story", json=True, scale=LITTLE)
     told = json.loads(capsys.readouterr().out)
     assert told["outcome"]["status"] == "published"

@@ -95,10 +95,12 @@ def test_what_is_no_better_is_refused_and_not_published(
 
 @pytest.mark.slow
 def test_a_polish_learns_on_from_the_log_and_what_is_judged_is_its_result(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    people = world(30, seed=8)
+    store = lived(tmp_path / "store", people, teacher(people))
     outcome_of(monkeypatch, 0.9, 0.5)
-    more = {"method.polish": True, "data.validation_share": 0.5, "online.stages": "[{steps: 2}]", "online.states": 2,
+    more = {"method.polish": True, "data.validation_share": 0.4, "online.stages": "[{steps: 2}]", "online.states": 2,
             "online.group": 2, "online.talks": 2, "online.stop.every": 2, "online.stop.users": 2}  # fmt: skip
     done = retrain.retrain(config(store, tmp_path, **more))
     assert done.status == "published", done.why
