@@ -83,7 +83,10 @@ class Decisions:
     ) -> list[list[ScoredRollout]]:
         """Equal decisions are scored once."""
         rng = random.Random(f"{self.seed}/questions/{batch}")
-        asked = [place.ask(self.settings.questions, rng, played=self.scoring.played) for place in chosen]
+        asked = [
+            place.ask(self.settings.questions, rng, rewritten=_rewritten(members), played=self.scoring.played)
+            for place, members in zip(chosen, trails, strict=True)
+        ]
         different = {
             id(trail): (trail, probes) for members, probes in zip(trails, asked, strict=True) for trail in members
         }
@@ -95,6 +98,12 @@ class Decisions:
         prompts = list(dict.fromkeys(step.prompt_ids for one in episodes for step in one.steps))
         value = dict(zip(prompts, self.values(prompts), strict=True))
         return [[value[step.prompt_ids] for step in one.steps] for one in episodes]
+
+
+def _rewritten(members: Sequence[Trail]) -> frozenset[str]:
+    """The turns behind the memories that any of these decisions changes or removes."""
+    ops = [op for trail in members for op in trail.ops if op.before is not None and op.before != op.after]
+    return frozenset(turn for op in ops if op.before is not None for turn in op.before.source_turns)
 
 
 def seed_of(seed: int, batch: int, member: int) -> int:

@@ -8,14 +8,19 @@ reference. Which conversations and which states depends on the seed and the numb
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from memkit_train.online.settings import OnlineSettings
 from memkit_train.online.talks import Talk, Timed
-from memkit_train.replay.env import Env, Policy, State, Trail
+from memkit_train.replay.env import Env, Policy, State, Step, Trail
 from memkit_train.rewards.base import Probed
+
+SURE = 0.02
+"""Weight of a state whose decision seems settled: the policy may be wrong about that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +33,24 @@ class Place:
     """Questions whose answer holds from this scene on: what was said here decides them."""
     standing: tuple[Timed, ...]
     """Questions whose answer held before and still holds: the decision can only spoil them."""
+    likely: float
+    """Probability of what the policy decided greedily: near 1, its samples will all be the same."""
 
     @property
     def key(self) -> str:
         return f"{self.talk.user}@{self.state.at}"
 
-    def ask(self, count: int, rng: random.Random, *, played: bool = False) -> tuple[Probed, ...]:
-        """Right after the scene; `played`: where it was asked."""
-        chosen = rng.sample(self.turning, min(count, len(self.turning)))
-        rest = min(count - len(chosen), len(self.standing))
-        chosen += rng.sample(self.standing, rest)
+    def ask(
+        self, count: int, rng: random.Random, *, rewritten: frozenset[str] = frozenset(), played: bool = False
+    ) -> tuple[Probed, ...]:
+        """Right after the scene; `played`: where it was asked. First, by turns, what this scene decides and what rests
+        on the `rewritten` (turns behind the memories that some decision here changes or removes): of all that was right
+        before, only that can be spoilt, and a few questions drawn from everything would nearly always miss it."""
+        turning = rng.sample(self.turning, len(self.turning))
+        standing = rng.sample(self.standing, len(self.standing))
+        risked = [one for one in standing if not rewritten.isdisjoint(one.probe.source_turns)]
+        first = [one for pair in zip_longest(turning, risked) for one in pair if one is not None]
+        chosen = list({id(one): one for one in [*first, *standing]}.values())[:count]
         return tuple(one.probe if played else one.put(self.state.at + 1, self.talk.script) for one in chosen)
 
 
@@ -63,10 +76,18 @@ class Pool:
         self._standing = [one for one in found if not one.turning and one.standing]
 
     def draw(self, batch: int, count: int) -> list[Place]:
+        """A group whose members are all the same teaches nothing, so states come up as likely as theirs differ."""
         rng = random.Random(f"{self._seed}/places/{batch}")
         guards = min(round(count * self._settings.guard_share), len(self._standing))
-        turning = rng.sample(self._turning, min(count - guards, len(self._turning)))
-        return turning + rng.sample(self._standing, guards)
+        return self._undecided(rng, self._turning, count - guards) + self._undecided(rng, self._standing, guards)
+
+    def _undecided(self, rng: random.Random, places: Sequence[Place], count: int) -> list[Place]:
+        """Drawn without replacement, in proportion to the chance that the group differs."""
+        drawn = [
+            (math.log(1 - rng.random()) / max(1 - place.likely**self._settings.group, SURE), at)
+            for at, place in enumerate(places)
+        ]
+        return [places[at] for _, at in sorted(drawn, reverse=True)[:count]]
 
 
 def places(talk: Talk, trail: Trail, roles: Sequence[str]) -> list[Place]:
@@ -80,6 +101,14 @@ def places(talk: Talk, trail: Trail, roles: Sequence[str]) -> list[Place]:
             Place(
                 talk, State(talk.script, at, step.before),
                 tuple(one for one in asked if one.since == at + 1), tuple(one for one in asked if one.since <= at),
+                _likely(step, roles),
             )
         )  # fmt: skip
     return found
+
+
+def _likely(step: Step, roles: Sequence[str]) -> float:
+    """Of all its decisions together; 0 where the backbone does not tell."""
+    replies = [call.reply for call in step.calls if call.role in roles]
+    told = [reply.logprobs for reply in replies if reply is not None and reply.logprobs is not None]
+    return math.exp(sum(map(sum, told))) if len(told) == len(replies) else 0.0

@@ -28,9 +28,10 @@ class RewardSettings(_Section):
     """Memories that it is shown."""
     horizon: Literal["immediate", "played"] = "immediate"
     """Decisions: ask the bank right after the decision, or play on (greedily) to where the question was asked."""
-    growth: Annotated[float, Field(ge=0)] = 0.05
-    """Taken off per memory that a decision adds. Small: normalised within a group, a cost that only separates ties can
-    teach to store nothing."""
+    growth: Annotated[float, Field(ge=0)] = 0.15
+    """Taken off per memory that a decision adds. A good reader answers as well from a fact added beside the old one as
+    from the old one updated, so without a cost a policy learns to add everything; a cost near the worth of an answer
+    would teach it to store nothing."""
     validity: Annotated[float, Field(ge=0)] = 0.1
     """For a reply in the format that breaks no rule."""
     budget: Annotated[float, Field(ge=0)] = 0.0

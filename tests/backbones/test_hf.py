@@ -21,6 +21,7 @@ import torch
 
 from memkit.backbones.base import Backbone, GenReply, GenRequest, Sampling
 from memkit.backbones.hf import HFBackbone, ScoreRequest
+from memkit.backbones.hf.lanes import Tree
 from memkit.errors import InvalidConfig, ModelRefused, ModelTimeout, ModelUnavailable
 from memkit.models import Bank, MemoryRecord, Turn
 from memkit.roles import Answerer, Extractor, Fused, Manager
@@ -275,6 +276,29 @@ def test_what_prompts_share_is_computed_once(checkpoint: Path) -> None:
     assert tokens([*first, *second]) == tokens(backwards[::-1])
     for one, two in zip([*first, *second], backwards[::-1], strict=True):
         assert one.logprobs == pytest.approx(two.logprobs, abs=5e-5)
+
+
+def test_alternatives_of_one_prompt_are_computed_from_it_once(checkpoint: Path) -> None:
+    """Ten samples of each of three prompts, together and one by one: the same tokens, and one prefill for each prompt."""
+    asked = [
+        replace(one, key=f"{one.key}/{seed}", sampling=Sampling(temperature=1.5, seed=seed))
+        for one in requests(3) for seed in range(10)
+    ]  # fmt: skip
+    with HFBackbone(checkpoint, threads=1) as backbone:
+        widths: list[int] = []
+        real = Tree.forward
+
+        def counted(self: Tree, ids: Any, *rest: Any) -> Any:
+            widths.append(ids.shape[0] if ids.shape[1] > 1 else 0)
+            return real(self, ids, *rest)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Tree, "forward", counted)
+            together = backbone.generate(asked)
+        assert sum(widths) <= 3 + backbone.near_ties
+        alone = [backbone.generate([one])[0] for one in asked]
+    assert tokens(together) == tokens(alone)
+    assert len(set(map(str, tokens(together)))) > 3
 
 
 def test_closing_fails_what_is_under_way_and_joins(checkpoint: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -10,8 +11,9 @@ import torch
 from memkit.embedders import make_embedder
 from memkit_train.algorithms import grpo
 from memkit_train.online.forks import forks
-from memkit_train.online.pool import places
+from memkit_train.online.pool import Pool, places
 from memkit_train.online.rollouts import merged, steps_of
+from memkit_train.online.settings import OnlineSettings
 from memkit_train.online.talks import of_world
 from memkit_train.replay import Env, Policy
 from memkit_train.steps import FixedSteps
@@ -45,6 +47,34 @@ def test_forks_are_what_independent_samples_would_have_been(sampled: frozenset[s
     kept = sum(len({id(one) for one in members}) for members in found)
     if sampled == {"manager"}:
         assert kept < len(plain) / 1.5, "equal decisions are one trail"
+
+
+def test_questions_go_first_to_what_a_decision_may_spoil() -> None:
+    talk = max(TALKS, key=lambda one: len(one.questions))
+    (trail,) = ENV.run([(ENV.start(talk.script), replace(spelled(), temperature=0.0))], upto=None)
+    found = [place for place in places(talk, trail, ("manager",)) if len(place.standing) > 6 and not place.turning]
+    assert found
+    for place in found:
+        risked = next(one.probe for one in place.standing if one.probe.source_turns)
+        rewritten = frozenset(risked.source_turns)
+        resting = sum(not rewritten.isdisjoint(one.probe.source_turns) for one in place.standing)
+        for seed in range(5):
+            asked = place.ask(3, random.Random(seed), rewritten=rewritten)
+            assert len({id(one) for one in asked}) == len(asked) == 3
+            touched = sum(not rewritten.isdisjoint(one.source_turns) for one in asked)
+            assert touched == min(3, resting)
+
+
+def test_a_state_that_is_settled_seldom_comes_up() -> None:
+    pool = Pool(ENV, TALKS, OnlineSettings(talks=len(TALKS), states=4, guard_share=0.0), seed=0)
+    pool.play(0, replace(spelled(), temperature=0.0))
+    places_ = pool._turning
+    pool._turning = [replace(one, likely=0.5 if n < 4 else 1.0) for n, one in enumerate(places_)]
+    open_ = {one.key for one in pool._turning[:4]}
+    assert len(places_) > 12
+    drawn = [one.key in open_ for batch in range(50) for one in pool.draw(batch, 4)]
+    assert sum(drawn) > 0.75 * len(drawn)
+    assert not all(drawn), "the policy may be wrong about what is settled"
 
 
 def test_equal_rows_weigh_together_and_pull_alike(tmp_path) -> None:  # type: ignore[no-untyped-def]

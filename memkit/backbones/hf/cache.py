@@ -78,6 +78,13 @@ class SlotLayer(CacheLayerMixin):
     def copy(self, slot: int, length: int) -> tuple[Any, Any]:
         return self.keys[slot, :, :length].clone(), self.values[slot, :, :length].clone()
 
+    def repeat(self, slots: list[int], start: int, width: int) -> None:
+        """Copies of these slots from slot `start` on."""
+        end = start + len(slots)
+        self._reserve(self.keys, self.values, end, width)
+        self.keys[start:end, :, :width] = self.keys[slots, :, :width]
+        self.values[start:end, :, :width] = self.values[slots, :, :width]
+
     def move(self, source: int, target: int, length: int) -> None:
         self.keys[target, :, :length] = self.keys[source, :, :length]
         self.values[target, :, :length] = self.values[source, :, :length]
@@ -120,6 +127,14 @@ class SlotCache(Cache):
         """After a prefill: its rows run."""
         self.plan.lengths.extend(lengths)
         self.plan.prefill(0)
+
+    def repeat(self, slots: list[int]) -> None:
+        """After a prefill: more rows that begin as these do."""
+        lengths = [self.plan.lengths[slot] for slot in slots]
+        if slots:
+            for layer in self._slots:
+                layer.repeat(slots, len(self.plan.lengths), max(lengths))
+            self.plan.lengths.extend(lengths)
 
     def prefix(self, slot: int, ids: tuple[int, ...]) -> Prefix:
         """The first tokens of a row, kept for prompts to come."""

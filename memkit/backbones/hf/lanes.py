@@ -116,26 +116,33 @@ class Lane(Generic[R]):
         return max(fitting, key=lambda one: len(one.ids), default=None)
 
     def prefill(self, rows: Sequence[R], prompts: Sequence[tuple[int, ...]], prefix: Prefix | None = None) -> Any:
-        """Admit rows whose prompts all begin with `prefix`; logits after each prompt."""
+        """Admit rows whose prompts all begin with `prefix`; logits after each prompt, in the order of the new slots.
+        Rows with one and the same prompt (alternatives of a state) share its computation."""
         if self._cache is None:
             self._cache = SlotCache(self.tree.layers)
-        known = 0 if prefix is None else len(prefix.ids)
-        ids, offsets = self.tree.padded([prompt[known:] for prompt in prompts])
-        keys = torch.arange(known + ids.shape[1], device=self.tree.device).expand(len(prompts), -1)
-        columns = sorted({len(prompt) - known - 1 for prompt in prompts})
+        known, start = 0 if prefix is None else len(prefix.ids), len(self.rows)
+        place = {prompt: at for at, prompt in enumerate(dict.fromkeys(prompts))}
+        distinct = list(place)
+        ids, offsets = self.tree.padded([prompt[known:] for prompt in distinct])
+        keys = torch.arange(known + ids.shape[1], device=self.tree.device).expand(len(distinct), -1)
+        columns = sorted({len(prompt) - known - 1 for prompt in distinct})
         keep = torch.tensor(columns, device=self.tree.device)
-        self._cache.plan.prefill(len(prompts), prefix)
+        self._cache.plan.prefill(len(distinct), prefix)
         try:
             logits = self.tree.forward(ids, offsets + known, keys, self._cache, keep)
         finally:
             self._cache.plan.prefill(0)
-        self._cache.admit([len(prompt) for prompt in prompts])
-        self.rows.extend(rows)
-        self._learn_prefix(prompts, prefix)
-        return logits[torch.arange(len(prompts)), [columns.index(len(prompt) - known - 1) for prompt in prompts]]
+        self._cache.admit([len(prompt) for prompt in distinct])
+        self._learn_prefix(start, distinct, prefix)
+        firsts = [prompts.index(prompt) for prompt in distinct]
+        order = [*firsts, *sorted(set(range(len(prompts))) - set(firsts))]
+        self._cache.repeat([start + place[prompts[row]] for row in order[len(firsts) :]])
+        self.rows.extend(rows[row] for row in order)
+        asked = [place[prompts[row]] for row in order]
+        return logits[asked, [columns.index(len(distinct[at]) - known - 1) for at in asked]]
 
-    def _learn_prefix(self, prompts: Sequence[tuple[int, ...]], used: Prefix | None) -> None:
-        """Keep what at least three of the last prompts begin with: a role's instructions."""
+    def _learn_prefix(self, slot: int, prompts: Sequence[tuple[int, ...]], used: Prefix | None) -> None:
+        """Keep what at least three of the last prompts begin with: a role's instructions. The first is in `slot`."""
         assert self._cache is not None
         if used is not None:  # most recently used last
             self._prefixes.remove(used)
@@ -147,7 +154,6 @@ class Lane(Generic[R]):
         length = min(shared[0] if len(shared) == 2 else 0, len(first) - 1)
         known = 0 if used is None else len(used.ids)
         if length >= known + max(_WORTH_KEEPING, known // 4):
-            slot = len(self.rows) - len(prompts)
             self._prefixes.append(self._cache.prefix(slot, first[:length]))
             del self._prefixes[:-_PREFIXES]
 

@@ -214,10 +214,11 @@ class Worker:
             (job for job in self._waiting[1:] if job.lane is lane and lane.known_prefix(job.prompt_ids) is prefix),
             key=lambda job: abs(len(job.prompt_ids) - size),
         )
-        group, longest, shortest = [first], size, size
+        group, distinct, longest, shortest = [first], {first.prompt_ids}, size, size
         for job in peers:
             longest, shortest = max(longest, len(job.prompt_ids)), min(shortest, len(job.prompt_ids))
-            if len(group) == room or longest > _PADDING * shortest or longest * (len(group) + 1) > self._prefill_tokens:
+            distinct.add(job.prompt_ids)
+            if len(group) == room or longest > _PADDING * shortest or longest * len(distinct) > self._prefill_tokens:
                 break
             group.append(job)
         self._waiting = [job for job in self._waiting if job not in group]
