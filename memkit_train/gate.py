@@ -11,6 +11,8 @@
 | update, abstain | answers of these sets no worse than ε | knowledge updates lost, made-up answers |
 | memorisation | planted secrets rank no better than under the parent | weights that recite their training data |
 
+The answer score weighs corrections as often as users call answers bad (`trial.balance`).
+
 Every comparison is a paired bootstrap over held-out users: the same users are redrawn for both sides, and the bound is
 that of a 95 % interval. A guard passes when even the bad end of its interval stays within ε, so a sample that is too
 small to exclude harm refuses rather than hopes.

@@ -22,6 +22,7 @@ from memkit_train.rewards.answers import Answers, bank_for, exact, overlap
 from memkit_train.rewards.base import Probed
 from memkit_train.rewards.fidelity import supported
 from memkit_train.rewards.validity import readable
+from memkit_train.trajectories.labels import labels
 
 if TYPE_CHECKING:
     from memkit_train.trajectories.values import Episode, Probe
@@ -31,6 +32,8 @@ Table = Mapping[str, Mapping[str, Sequence[float]]]
 TARGETS = {"answer_f1": overlap, "answer_em": exact}
 ALIKE = 0.8
 """Share of two memories' words in common from which one is a duplicate."""
+HEAVIEST = 4.0
+"""A handful of corrections must not outvote everything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class HeldOut:
     """Opaque subject id."""
     script: Script
     probes: tuple[Probed, ...] = ()
+    thumbs: tuple[int, int] = (0, 0)
+    """Answers that this user called good, and bad."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +86,14 @@ def held_out(episode: Episode, probes: Sequence[Probe]) -> list[HeldOut]:
     """The banks of one user with what may be asked of each. A question over several banks is left out: a policy decides
     one bank at a time."""
     out: list[HeldOut] = []
+    asked = {event.trace_id: event.bank for event in episode.answers}
+    rated = [(asked[one.trace_id], one.y) for one in labels(episode) if one.source in ("reward", "thumb")]
     for script in scripts_of(episode):
         own = [one for one in probes if one.user_id == episode.user_id and one.bank == script.bank]
         if len(script):
-            out.append(HeldOut(episode.subject, script, tuple(_probed(one, script) for one in own)))
+            here = [y for bank, y in rated if bank == script.bank]
+            thumbs = (sum(y >= 0.5 for y in here), sum(y < 0.5 for y in here))
+            out.append(HeldOut(episode.subject, script, tuple(_probed(one, script) for one in own), thumbs))
     return out
 
 
@@ -98,6 +107,7 @@ def _probed(probe: Probe, script: Script) -> Probed:
     )  # fmt: skip
     if changed or probe.source == "correction":
         tags.add("update")
+    tags.add(probe.source)
     return Probed(
         probe.question, probe.expected, probe.at, probe.source_turns, after, frozenset(tags), probe.trace_id,
         probe.weight,
@@ -136,13 +146,15 @@ def _trial(policy: Policy, users: Sequence[HeldOut], trails: Sequence[Trail], an
         tables["junk"][one.user].append(junk_share(end, trail))
     asked = [(one, trail, probe) for one, trail in zip(users, trails, strict=True) for probe in one.probes]
     cases: list[Case] = []
+    scale = balance(users)
     found = answers.ask([(probe, bank_for(probe, trail)) for _, trail, probe in asked])
     for (one, trail, probe), answered in zip(asked, found, strict=True):
         score = TARGETS[metric](answered.text, probe.expected)
         if probe.source_turns and not dialects.abstains(probe.expected):
             tables["m_fail"][one.user].append(forgotten(probe, bank_for(probe, trail)))
-        for name in (metric, *(f"{metric}/{tag}" for tag in sorted(probe.tags))):
-            tables[name][one.user].append(score)
+        tables[metric][one.user].append(score * scale["correction" in probe.tags])
+        for tag in sorted(probe.tags):
+            tables[f"{metric}/{tag}"][one.user].append(score)
         cases.append(
             Case(one.user, probe.question, probe.expected, answered.text, score,
                  tuple(scored.record.text for scored in answered.served), _done(trail, probe))
@@ -168,6 +180,23 @@ def _of_step(step: Step) -> dict[str, float]:
         "tokens": float(sum(tokens)),
         "latency_ms": sum(reply.latency_ms for reply in replies),
     }
+
+
+def balance(users: Sequence[HeldOut]) -> tuple[float, float]:
+    """What a question counts for in the target: (any other, one known from a correction); 1 on average.
+
+    Most of what a log can be asked is what its policy got right, because users seldom say what the right answer would
+    have been. How often they call an answer bad, they do say. So corrections stand for the bad answers and confirmed
+    ones for the good, in the proportion of the thumbs: a candidate is judged on questions as they come, not on those
+    that happen to favour the parent. Corrections are never counted less, and at most `HEAVIEST` times as much."""
+    tags = [probe.tags for one in users for probe in one.probes]
+    corrected, confirmed = (sum(tag in own for own in tags) for tag in ("correction", "confirmed"))
+    good, bad = (sum(one.thumbs[at] for one in users) for at in (0, 1))
+    if not (corrected and confirmed and good and bad):
+        return 1.0, 1.0
+    heavier = min(max(bad / good * confirmed / corrected, 1.0), HEAVIEST)
+    mean = (len(tags) - corrected + heavier * corrected) / len(tags)
+    return 1 / mean, heavier / mean
 
 
 def forgotten(probe: Probed, bank: LiveBank) -> float:

@@ -45,12 +45,17 @@ def _explicit(event: AnswerEvent, given: Sequence[FeedbackRecord]) -> Label | No
     expected = [one for one in given if one.payload.get("expected") is not None]
     if expected:
         return Label(event.trace_id, score(event, str(expected[-1].payload["expected"])), 1.0, "expected")
+    corrected = next((str(one.payload.get("turn_id", "")) for one in given if _corrects(one)), "")
     for one in reversed(given):
         if one.payload.get("reward") is not None:
-            return Label(event.trace_id, float(one.payload["reward"]), 1.0, "reward")
+            return Label(event.trace_id, float(one.payload["reward"]), 1.0, "reward", corrected)
         if one.payload.get("label") in ("up", "down"):
-            return Label(event.trace_id, float(one.payload["label"] == "up"), 1.0, "thumb")
+            return Label(event.trace_id, float(one.payload["label"] == "up"), 1.0, "thumb", corrected)
     return None
+
+
+def _corrects(one: FeedbackRecord) -> bool:
+    return one.payload.get("signal") == "correction"
 
 
 def score(event: AnswerEvent, expected: str) -> float:
@@ -62,13 +67,10 @@ def score(event: AnswerEvent, expected: str) -> float:
 
 def _implicit(event: AnswerEvent, given: Sequence[FeedbackRecord]) -> Label | None:
     for one in given:
-        match one.payload.get("signal"):
-            case "correction":
-                return Label(event.trace_id, *CORRECTION, "correction", said_in=str(one.payload.get("turn_id", "")))
-            case "reask":
-                return Label(event.trace_id, *REASK, "reask")
-            case _:
-                continue
+        if _corrects(one):
+            return Label(event.trace_id, *CORRECTION, "correction", said_in=str(one.payload.get("turn_id", "")))
+        if one.payload.get("signal") == "reask":
+            return Label(event.trace_id, *REASK, "reask")
     return None
 
 

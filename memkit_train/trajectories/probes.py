@@ -58,7 +58,7 @@ def _expected(
     if label.source == "expected":
         given = [one.payload["expected"] for one in episode.feedback[event.trace_id] if "expected" in one.payload]
         return str(given[-1]), "expected", 1.0
-    if label.source == "correction":
+    if label.said_in and label.y < 0.5:
         said = [one.text for one in reading.moments if one.turn.turn_id == label.said_in and one.is_fact]
         value = without_question(said[-1], event.question, reading.topics) if said else ""
         return (value, "correction", 1.0) if value else None

@@ -132,7 +132,7 @@ class Label:
     weight: float
     source: LabelSource
     said_in: str = ""
-    """The turn that corrects the answer."""
+    """The turn that corrects the answer, also where it was rated as well."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,7 @@ from memkit_train.evaluate import metrics
 from memkit_train.gate import Exposure, Limits, Verdict, gate
 from memkit_train.replay import Env, Policy, script_of
 from memkit_train.rewards import Answers, Probed
-from memkit_train.trial import HeldOut, Trial, trials
+from memkit_train.trial import HeldOut, Trial, balance, trials
 from memkit_train.worlds import Episode, Knobs, OracleBackbone, TeacherBackbone, Truth, generate
 from tests.train.policies import Breaks, Empties, OnlyAdds, turns_of
 
@@ -115,3 +116,23 @@ def test_what_was_not_measured_is_no_passed_gate() -> None:
     assert "memorisation" not in {one.name for one in verdict.gates}
     nothing = gate({}, {}, limits=Limits(min_probes=0, min_users=0))
     assert nothing.outcome == "refused"
+
+
+@pytest.mark.parametrize(
+    ("thumbs", "corrected", "heavier"),
+    [
+        ((10, 10), 5, 3.0), ((20, 10), 5, 1.5), ((1, 50), 5, 4.0), ((50, 1), 5, 1.0), ((0, 0), 5, 1.0),
+        ((9, 9), 0, 1.0),
+    ],
+)
+def test_corrections_weigh_as_often_as_answers_were_called_bad(
+    thumbs: tuple[int, int], corrected: int, heavier: float
+) -> None:
+    """15 confirmed answers, some corrections; the weights are 1 on average whatever they are."""
+    user = user_of(EPISODES[0])
+    one = user.probes[0]
+    tags = ["confirmed"] * 15 + ["correction"] * corrected
+    known = replace(user, probes=tuple(replace(one, tags=frozenset({tag})) for tag in tags), thumbs=thumbs)
+    other, own = balance([known])
+    assert own / other == pytest.approx(heavier)
+    assert (15 * other + corrected * own) / len(tags) == pytest.approx(1.0)

@@ -15,6 +15,7 @@ from memkit_train.trajectories.inspect import inspect, need_credits, need_labels
 from memkit_train.trajectories.labels import labels
 from memkit_train.trajectories.probes import probes, too_few, without_question
 from memkit_train.trajectories.topics import Topics
+from memkit_train.trial import held_out
 from tests.trajectories._logs import Judge
 
 Script = dict[str, str]
@@ -102,20 +103,26 @@ def test_labels(tmp_path: Path, feedback: dict[str, object], expected: tuple[flo
     assert [(one.y, one.weight, one.source) for one in labels(episode)] == ([expected] if expected else [])
 
 
-def test_corrections_and_repeated_questions_are_weak_labels(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rated", [False, True])
+def test_corrections_and_repeated_questions_are_weak_labels(tmp_path: Path, rated: bool) -> None:
+    """Rated as well, the rating is the label, and the correction still tells what the answer should have been."""
     replies = {"Question": "USE NONE\nANSWER unknown", "NEW fact": "ADD", "No. I moved": "1 Ana works in Rome.", **OSLO}
     with Memory(tmp_path / "s", model=scripted(replies), mode="split", style="compact") as memory:
         memory.add("I moved to Oslo", user_id="ana")
         memory.answer("Where does Ana work?", user_id="ana")
         memory.answer("Where does Ana work now?", user_id="ana")
         memory.answer("And Ben?", user_id="ana")
-        memory.answer("Where does Ana work?", user_id="ana")
+        answer = memory.answer("Where does Ana work?", user_id="ana")
+        if rated:
+            memory.feedback(answer.trace_id, label="down", user_id="ana")
         memory.add("No. I moved to Rome.", user_id="ana")
     with StoreSource(tmp_path / "s") as source:
         (episode,) = source.episodes()
         found = [(one.y, one.weight, one.source) for one in labels(episode)]
         (probe,) = probes(source, Topics())
-    assert found == [(0.0, 0.5, "correction")]
+    (tried,) = held_out(episode, [probe])
+    assert found == [(0.0, 1.0, "thumb") if rated else (0.0, 0.5, "correction")]
+    assert tried.thumbs == (0, int(rated))
     assert (probe.question, probe.expected, probe.source) == ("Where does Ana work?", "Rome", "correction")
     assert probe.as_of < episode.ops[-1].seq
 
