@@ -40,8 +40,7 @@ def seeds(keep: Path, count: int, *, json: bool, scale: Scale | None = None) -> 
     """The same with other worlds and other luck: how often does it come true?"""
     told = []
     for seed in range(count):
-        with progress(True) as tick:
-            told.append(tell(keep / f"seed-{seed}", _Aloud(tick, quiet=True), seed=seed, scale=scale))
+        told.append(tell(keep / f"seed-{seed}", _Aloud(None, quiet=True), seed=seed, scale=scale))
         if not json:
             one = told[-1]
             what = figures(one.compared) if one.compared else one.outcome.why

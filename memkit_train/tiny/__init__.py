@@ -1,4 +1,4 @@
-"""A tiny language model that lives in the closed world: made from nothing in minutes, plays every role.
+"""A tiny language model that lives in the closed world: made from nothing, plays every role.
 
     python -m memkit_train.tiny build        makes both checkpoints again from generated data alone
 

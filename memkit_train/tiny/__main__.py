@@ -19,7 +19,7 @@ def build(
     seed: int = 11,
     scale: Annotated[float, typer.Option(help="share of the training; below 1 only to try things out")] = 1.0,
 ) -> None:
-    """Make both checkpoints from generated data alone (about half an hour on one CPU thread)."""
+    """Make both checkpoints from generated data alone; their manifests say what CPU time it took."""
     from memkit_train.tiny.build import build as make
 
     def log(step: dict[str, Any]) -> None:
