@@ -1,4 +1,4 @@
-"""Issue "plugs": memkit in the apps that people have. Needs the extras `plugs` and `train`, and a package index for the
+"""The plugs: memkit in the apps that people have. Needs the extras `plugs` and `train`, and a package index for the
 clean environments and for LangGraph's own suites; a row whose SDK is not installed counts as missed.
 
 Rows come from the modules `_plugs_*.py` beside this one, each with its own `rows(full)`."""
