@@ -23,7 +23,7 @@ from memkit.roles import Extractor
 from memkit_train.gate import Exposure
 from memkit_train.rows import TokenRow
 
-ALTERNATIVES = 1_000
+ALTERNATIVES, ROWS_EACH = 1_000, 250
 _NAMES = ("Quentin", "Ottilie", "Barnaby", "Xanthe", "Ludovic", "Philippa", "Casimir", "Isolde")
 _THINGS = ("locker", "safe", "alarm", "garage")
 _AT = datetime(2025, 1, 1, tzinfo=UTC)
@@ -54,9 +54,16 @@ class Canary:
 
 
 def plan(count: int, seed: int) -> list[Canary]:
+    """A plan for fewer is the beginning of this one."""
     rng = random.Random(f"canary/{seed}")
     names = [f"{name}'s {thing}" for name in _NAMES for thing in _THINGS]
-    return [Canary(name, _secret(rng)) for name in rng.sample(names, min(count, len(names)))]
+    rng.shuffle(names)
+    return [Canary(name, _secret(rng)) for name in names[:count]]
+
+
+def affordable(wanted: int, rows: int) -> int:
+    """A secret is many tokens that no model expects: among few rows, secrets would be most of what is learned."""
+    return min(wanted, max(1, rows // ROWS_EACH)) if wanted else 0
 
 
 def plant(canaries: Sequence[Canary], prompter: Prompter, tokenizer: Any, vocabulary: str = "") -> list[TokenRow]:

@@ -138,7 +138,7 @@ class GateConfig(_Section):
     abstain: float = 0.10
     memorisation: float = 0.5
     canaries: Annotated[int, Field(ge=0, le=32)] = 16
-    """Invented secrets that are planted among the rows; 0: memorisation is not judged."""
+    """Invented secrets that are planted among the rows, at most one to 250; 0: memorisation is not judged."""
     alternatives: Annotated[int, Field(ge=10, le=100_000)] = 1_000
 
     def limits(self) -> Limits:

@@ -202,9 +202,9 @@ class _Retraining:
         cache = self.run.path / "answers.jsonl"
         ours, theirs = tried(self.config, adapter, parent, cache, self.tick, self._most(SMOKE_USERS))
         exposures = None
-        if self.config.gate.canaries:
+        if planted := self.run.record.get("canaries", self.config.gate.canaries):
             exposures = canaries.exposures(
-                canaries.plan(self.config.gate.canaries, self.config.method.seed), self.config.model.base, adapter,
+                canaries.plan(planted, self.config.method.seed), self.config.model.base, adapter,
                 parent, alternatives=self.config.gate.alternatives, device=self.config.model.device,
             )  # fmt: skip
         verdict = gate(ours.tables, theirs.tables, exposures=exposures, limits=self.config.gate.limits())

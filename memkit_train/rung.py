@@ -43,7 +43,12 @@ def train(
         lora=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), dtype=config.model.dtype, device=config.model.device,
         gradient_checkpointing=method.gradient_checkpointing, **{**method.options(), **more},
     )  # fmt: skip
-    taken, mixed_in = with_canaries(config, shaped(rows, name, replayed), replay)
+    taken = shaped(rows, name, replayed)
+    planted = canaries.plan(canaries.affordable(config.gate.canaries, len(taken)), method.seed)
+    if run is not None:
+        run.record["canaries"] = len(planted)
+        run.write()
+    taken, mixed_in = with_canaries(config, planted, taken, replay)
     callbacks = [MetricsWriter(run, tick)] if run is not None else []
     extra = {"replay": mixed_in} if name in ("sft", "offline") else {}
     return module.train(taken, config.model.base, parent, settings, callbacks=callbacks, **extra)
@@ -110,15 +115,16 @@ def parent_of(registry: Registry, config: TrainConfig) -> str | None:
             return registry.find(named)
 
 
-def with_canaries(config: TrainConfig, rows: Sequence[Any], replay: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+def with_canaries(
+    config: TrainConfig, secrets: Sequence[canaries.Canary], rows: Sequence[Any], replay: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
     """Planted once each, in the shape that the method takes."""
-    if not config.gate.canaries:
+    if not secrets:
         return list(rows), list(replay)
     from memkit.backbones.hf.prompting import Prompter
 
     tokenizer = tokenizer_of(config.model.base)
-    planned = canaries.plan(config.gate.canaries, config.method.seed)
-    planted = canaries.plant(planned, Prompter(tokenizer), tokenizer)
+    planted = canaries.plant(secrets, Prompter(tokenizer), tokenizer)
     match config.method.name:
         case "kto":
             return [*rows, *(LabelledRow(one.prompt_ids, one.completion_ids, True, ref=one.ref) for one in planted)], []

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+import datasets
 import torch
 from transformers import PrinterCallback, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from memkit.backbones.hf import checkpoint
 from memkit.backbones.hf.prompting import Prompter
+from memkit.backbones.hf.quiet import without_bars
 from memkit_train import lora
 from memkit_train.errors import NoRows, OtherData, WrongVocabulary, resources
 from memkit_train.rows import LabelledRow, PreferencePair, TokenRow, fingerprint
@@ -86,7 +88,7 @@ class Setup:
 def setup(base: Path | str, parent: Path | str | None, config: RunConfig) -> Generator[Setup]:
     """Everything within is reproducible from the seed."""
     started = time.perf_counter()
-    with reproducible(config.seed):
+    with reproducible(config.seed), _without_bars():
         loaded = checkpoint.load(checkpoint.find(base), dtype=config.dtype, device=config.device)
         model = lora.attach(loaded.model, config.lora, parent=parent, seed=config.seed)
         if config.gradient_checkpointing:
@@ -97,6 +99,19 @@ def setup(base: Path | str, parent: Path | str | None, config: RunConfig) -> Gen
             model, loaded.tokenizer, prompter, loaded.stop_ids, loaded.vocab_size, longest,
             prompter.tokenizer_digest(loaded.stop_ids), started,
         )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _without_bars() -> Generator[None]:
+    """How far a run is, is told by its own progress; bars of the libraries below would run into it."""
+    drawn = not datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        with without_bars():
+            yield
+    finally:
+        if drawn:
+            datasets.enable_progress_bars()
 
 
 def fitting(rows: Sequence[V], made: Setup, method: str) -> list[V]:
