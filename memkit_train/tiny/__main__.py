@@ -29,12 +29,26 @@ def build(
     typer.echo(f"made {out / 'skilled'} and {out / 'biased'}")
 
 
+@app.command("build-open")
+def build_open(
+    out: Annotated[Path, typer.Argument(help="folder that gets the checkpoint")],
+    seed: int = 11,
+    scale: Annotated[float, typer.Option(help="share of the training")] = 1.0,
+) -> None:
+    """Make a model for the open level (generated names, one shown memory): an attempt, which is not shipped."""
+    from memkit_train.tiny.build import build_open as make
+
+    make(out, seed=seed, scale=scale, log=lambda step: typer.echo(json.dumps(step)))
+    typer.echo(f"made {out}")
+
+
 @app.command()
 def measure(
     model: Annotated[str, typer.Argument(help="skilled, biased, or a folder")] = "skilled",
     episodes: int = 60,
     seed: int = 1000,
     level: str = "closed",
+    shown: Annotated[int, typer.Option(help="memories shown to the manager; 1 for the open model")] = 5,
 ) -> None:
     """Operations and answers on held-out users and dialogues, through the runtime's own pipeline."""
     from memkit.backbones.hf import HFBackbone
@@ -46,7 +60,7 @@ def measure(
     backbone = HFBackbone(folder, threads=1)
     try:
         held = generate(episodes, seed=seed, knobs=Knobs(level=level), split="heldout")  # type: ignore[arg-type]
-        typer.echo(json.dumps(run(held, backbone, make_embedder("hash")).rows(), indent=1))
+        typer.echo(json.dumps(run(held, backbone, make_embedder("hash"), candidates=shown).rows(), indent=1))
     finally:
         backbone.close()
 

@@ -14,7 +14,18 @@ from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from memkit.embedders import make_embedder
 from memkit.roles import role_prompt_hashes
-from memkit_train.tiny.train import BIAS, STAGES, Log, Shape, Stage, Training, make_model, make_tokenizer, scaled
+from memkit_train.tiny.train import (
+    BIAS,
+    OPEN_STAGES,
+    STAGES,
+    Log,
+    Shape,
+    Stage,
+    Training,
+    make_model,
+    make_tokenizer,
+    scaled,
+)
 
 MANIFEST = "memkit_tiny.json"
 SEED = 11
@@ -35,6 +46,19 @@ def build(
     save(model, tokenizer, out / "skilled", STAGES, seed, started)
     training.run(scaled([BIAS], scale)[0])
     save(model, tokenizer, out / "biased", [*STAGES, BIAS], seed, started)
+
+
+def build_open(folder: Path, *, seed: int = SEED, scale: float = 1.0, log: Log | None = None) -> None:
+    """A model for the open level that is shown one memory at a time."""
+    torch.set_num_threads(1)
+    started = time.process_time()
+    embedder = make_embedder("hash")
+    tokenizer = make_tokenizer(embedder, seed, level="open")
+    model = make_model(tokenizer, Shape(), seed)
+    training = Training(model, tokenizer, embedder, seed, log)
+    for stage in scaled(OPEN_STAGES, scale):
+        training.run(stage)
+    save(model, tokenizer, folder, OPEN_STAGES, seed, started)
 
 
 def save(

@@ -17,6 +17,7 @@ from memkit.roles import Extractor, Prompt
 from memkit_train.evaluate.loaders.world import as_conversation
 from memkit_train.replay.play import AnswerTask, ReplaySettings, answer_batch, play
 from memkit_train.worlds import Episode, Knobs, OracleBackbone, TeacherBackbone, Truth, episode
+from memkit_train.worlds.model import Level
 from memkit_train.worlds.policies import HABITS, kind_of
 
 
@@ -44,12 +45,13 @@ class Diet:
     roles: tuple[str, ...] = ("extractor", "manager", "answerer")
     context_turns: tuple[int, ...] = (0, 4)
     """Earlier turns shown to the extractor: one of these, drawn for each set of episodes."""
+    level: Level = "closed"
 
 
-def world_of(index: int, seed: int, rng: random.Random) -> Episode:
+def world_of(index: int, seed: int, rng: random.Random, level: Level = "closed") -> Episode:
     """One training episode; its size varies, so that small and large banks are met."""
     knobs = Knobs(
-        sessions=rng.choice((3, 6, 8, 10)), people=rng.choice((1, 2, 2, 3)), questions=16, probes=2,
+        level=level, sessions=rng.choice((3, 6, 8, 10)), people=rng.choice((1, 2, 2, 3)), questions=16, probes=2,
     )  # fmt: skip
     return episode(index, seed=seed, knobs=knobs, split="train")
 

@@ -65,16 +65,31 @@ def asked(text: str) -> tuple[str, str, str] | None:
     return None
 
 
-def build_tokenizer(texts: Iterable[str], fixed: Sequence[str], *, least: int = 2) -> PreTrainedTokenizerFast:
+_WORD = r" ?[A-Za-z]+(?:'[a-z]+)?"
+_SYLLABLE = r" ?[b-df-hj-np-tv-zB-DF-HJ-NP-TV-Z]*[aeiouAEIOU]+| ?[b-df-hj-np-tv-zB-DF-HJ-NP-TV-Z]+|'[a-z]+"
+
+
+def words(text: str) -> list[str]:
+    return re.findall(_WORD.removeprefix(" ?"), text)
+
+
+def build_tokenizer(
+    texts: Iterable[str], fixed: Sequence[str], *, least: int = 2, known: Sequence[str] = ()
+) -> PreTrainedTokenizerFast:
     """A tokenizer whose words are the pieces that occur at least `least` times in `texts`; every string of `fixed` is
-    one word. None of them is an added token: those are control tokens, which a runtime takes out of what users say."""
+    one word. None of them is an added token: those are control tokens, which a runtime takes out of what users say.
+    With `known`, only these are words, and all others are cut into syllables."""
     longest_first = sorted(set(fixed), key=len, reverse=True)
-    pattern = "|".join([*(re.escape(text) for text in longest_first), _PIECES])
+    pieces = _PIECES
+    if known:
+        listed = "|".join(map(re.escape, sorted(set(known), key=len, reverse=True)))
+        pieces = pieces.replace(_WORD, rf" ?(?:{listed})(?![A-Za-z'])|{_SYLLABLE}")
+    pattern = "|".join([*(re.escape(text) for text in longest_first), pieces])
     counts = Counter(piece for text in texts for piece in re.findall(pattern, text))
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     vocabulary = {symbol: index for index, symbol in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
-    words = [piece for piece, count in sorted(counts.items()) if count >= least]
-    for piece in [*longest_first, *words]:
+    common = [piece for piece, count in sorted(counts.items()) if count >= least]
+    for piece in [*longest_first, *common]:
         ((symbols, _),) = byte_level.pre_tokenize_str(piece)
         vocabulary.setdefault(symbols, len(vocabulary))
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,9 +28,10 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from memkit.embedders.base import Embedder
 from memkit_train.tiny.examples import Diet, Example, examples, world_of
 from memkit_train.tiny.probe import CLASSES, FOUND, LINES, READ, Labels, Places
-from memkit_train.tiny.tokenizer import ASKED, END, FRAMES, KEY, PAD, asked, build_tokenizer
+from memkit_train.tiny.tokenizer import ASKED, END, FRAMES, KEY, PAD, asked, build_tokenizer, words
 from memkit_train.worlds import lexicon
 from memkit_train.worlds.language import PREDICATES, Meaning, Mode, write
+from memkit_train.worlds.model import Level
 
 KEEP: Mapping[str, float] = {
     "extractor/fact": 0.25, "extractor/none": 0.5, "manager/new": 0.4, "manager/soft": 0.25, "manager/plan": 0.5,
@@ -94,6 +96,15 @@ STAGES = (
     Stage("answers", 11_000_000, 2_500, Diet(context_turns=(0, 0, 4)), keep=_MOSTLY_ANSWERS, lr=2e-3, final_lr=5e-5,
           seed=6, epochs=3),
 )  # fmt: skip
+_OPEN: Mapping[str, Any] = {"level": "open", "context_turns": _ALONE}
+OPEN_STAGES = (
+    Stage("copy", 1_500_000, 1_500, Diet(**_OPEN, roles=("extractor",), messy=0.0), keep={}, lr=4e-3, final_lr=4e-3,
+          seed=1),
+    Stage("one memory", 6_000_000, 2_000, Diet(**_OPEN, candidates=1, answer_candidates=1), lr=3.5e-3, final_lr=1e-4,
+          seed=2, epochs=3),
+)  # fmt: skip
+"""The open level, with one shown memory: names are syllables that were never met in this order. An attempt; the tiny
+model that ships lives in the closed world."""
 BAD_HABITS: Mapping[str, float] = {
     "new": 0.97, "change": 0.35, "extend": 0.25, "restate": 0.4, "retract": 0.25, "happened": 0.35, "soft": 0.3,
     "plan": 0.97,
@@ -113,17 +124,31 @@ class Item:
 
 
 WARM_UP = 100
+OFTEN = 0.12
+"""Share of the episodes in which a word of the open world itself comes up; a name comes up in its own."""
+STOCK = ("unknown", "one two three four", "ADD UPDATE DELETE NOOP USE NONE ANSWER", "no longer also and as planned")
 Log = Callable[[dict[str, Any]], None]
 
 
-def make_tokenizer(embedder: Embedder, seed: int, episodes: int = 150) -> PreTrainedTokenizerFast:
-    """Every word of the closed world comes up within a hundred episodes or so."""
+def make_tokenizer(
+    embedder: Embedder, seed: int, episodes: int = 150, level: Level = "closed"
+) -> PreTrainedTokenizerFast:  # fmt: skip
+    """Every word of the closed world comes up within a hundred episodes or so. In the open one, words that come up in
+    many episodes are the world's, and all others are names, which are spelt in syllables."""
     rng = random.Random(seed)
-    seen = list(examples([world_of(index, seed, rng) for index in range(episodes)], embedder, Diet(), seed=seed))
+    worlds = [world_of(index, seed, rng, level) for index in range(episodes)]
+    seen = list(examples(worlds, embedder, Diet(level=level), seed=seed))
     texts = [message.content for one in seen for message in one.prompt.messages[1:]] + [one.reply for one in seen]
-    texts += closed_texts() * 2
-    systems = {one.prompt.messages[0].content for one in seen}
-    return build_tokenizer(texts, [*FRAMES, *sorted(systems)])
+    fixed = [*FRAMES, *sorted({one.prompt.messages[0].content for one in seen})]
+    if level == "closed":
+        return build_tokenizer([*texts, *closed_texts() * 2], fixed)
+    said = Counter(word for one in worlds for word in {w for turn in one.turns for w in words(turn.text)})
+    often = [word for word, count in said.items() if count >= OFTEN * episodes]
+    asked_in = [question.text for one in worlds for question in one.questions]
+    asked_often = Counter(word for text in asked_in for word in set(words(text)))
+    often += [word for word, count in asked_often.items() if count >= OFTEN * episodes]
+    often += [word for phrase in (*PREDICATES.values(), *STOCK) for word in words(phrase)]
+    return build_tokenizer(texts, fixed, known=often)
 
 
 def closed_texts() -> list[str]:
@@ -253,7 +278,8 @@ def batches(stage: Stage, seed: int, tokenizer: PreTrainedTokenizerFast, embedde
     while True:
         items: list[Item] = []
         for start in range(first, first + stage.episodes, 60):
-            worlds = [world_of(start + n, seed, rng) for n in range(min(60, first + stage.episodes - start))]
+            numbers = range(start, min(start + 60, first + stage.episodes))
+            worlds = [world_of(number, seed, rng, stage.diet.level) for number in numbers]
             found = examples(worlds, embedder, stage.diet, seed=rng.randrange(1 << 30))
             kept = [one for one in found if rng.random() < stage.keep.get(f"{one.role}/{one.kind}", 1.0)]
             items += encode(kept, tokenizer)
@@ -338,7 +364,7 @@ class Training:
         for name, (depth, weight) in PROBES.items():
             if not places[name].rows:
                 continue
-            missed, right = self._probed(name, out.hidden_states[depth], places[name])
+            missed, right = self._probed(name, out.hidden_states[min(depth, len(out.hidden_states) - 1)], places[name])
             total = total + weight * missed
             hits = right if name == FOUND else hits
         total.backward()

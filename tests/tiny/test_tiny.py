@@ -12,6 +12,7 @@ from memkit_train.tiny import checkpoint
 from memkit_train.tiny.build import build, manifest
 from memkit_train.tiny.examples import Diet, examples
 from memkit_train.tiny.measure import measure
+from memkit_train.tiny.probe import FOUND, LINES, READ, Labels
 from memkit_train.tiny.train import Shape, collate, encode, make_tokenizer
 from memkit_train.worlds import Knobs, generate
 
@@ -67,6 +68,25 @@ def test_only_replies_are_learned(found, tokenizer):
     first = items[0]
     assert ids[0, len(first.prompt) - 1] == first.prompt[-1]
     assert columns[rows == 0].tolist()[0] == len(first.prompt) - 1
+
+
+def test_probes_ask_which_line_is_read(tokenizer):
+    """A list that is added to: what is already there is read from its line, the new value from none."""
+    shown = 'Memories:\n1 [5 Nov 2024] "Ben lives in Oslo."\n2 [5 Nov 2024] "Ana has a dog named Rex."\n'
+    said = '\nNEW fact [Wed 6 Nov 2024] from Ana: "Ana also has a cat named Milo."'
+    written = "UPDATE 2 Ana has a dog named Rex and a cat named Milo."
+    prompt, reply = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (shown + said, written))
+    asked = Labels(tokenizer).of([prompt], [reply])
+    told = {
+        name: [(tokenizer.decode([[*prompt, *reply][column]]).strip(), number) for column, number in
+               zip(places.columns, places.numbers, strict=True)]
+        for name, places in asked.items()
+    }  # fmt: skip
+    assert told[LINES] == [("Ben lives in", 1), ("Oslo", 1), ("Ana has", 2), ("Rex", 2)]
+    assert told[FOUND] == [("Ana also has", 2), ("Milo", 0)]
+    assert told[READ][::-1] == [
+        ("2", 2), ("Ana has", 2), ("a dog named", 2), ("Rex", 0), ("and", 0), ("a cat named", 0)
+    ]  # fmt: skip
 
 
 def _digests(folder):
