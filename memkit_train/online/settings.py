@@ -28,10 +28,11 @@ class RewardSettings(_Section):
     """Memories that it is shown."""
     horizon: Literal["immediate", "played"] = "immediate"
     """Decisions: ask the bank right after the decision, or play on (greedily) to where the question was asked."""
-    growth: Annotated[float, Field(ge=0)] = 0.15
+    growth: Annotated[float, Field(ge=0)] = 0.05
     """Taken off per memory that a decision adds. A good reader answers as well from a fact added beside the old one as
-    from the old one updated, so without a cost a policy learns to add everything; a cost near the worth of an answer
-    would teach it to store nothing."""
+    from the old one updated, so without a cost a policy learns to add everything. How much it may be hangs on how much
+    is asked: in a world that asks about everything 0.15 teaches to update; from a log, where most of what is known is
+    never asked about, the same 0.15 taught to write new facts over old ones."""
     validity: Annotated[float, Field(ge=0)] = 0.1
     """For a reply in the format that breaks no rule."""
     budget: Annotated[float, Field(ge=0)] = 0.0

@@ -279,7 +279,7 @@ def test_what_prompts_share_is_computed_once(checkpoint: Path) -> None:
 
 
 def test_alternatives_of_one_prompt_are_computed_from_it_once(checkpoint: Path) -> None:
-    """Ten samples of each of three prompts, together and one by one: the same tokens, and one prefill for each prompt."""
+    """Ten samples of each of three prompts, together and alone: the same tokens, and one prefill for each prompt."""
     asked = [
         replace(one, key=f"{one.key}/{seed}", sampling=Sampling(temperature=1.5, seed=seed))
         for one in requests(3) for seed in range(10)
