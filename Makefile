@@ -1,7 +1,7 @@
 # Every target sets itself up in .venv. Needed beforehand: Python 3.11 or newer with pip and venv, nothing else.
 #
-#   make demo        a memory at work, in the terminal
-#   make circle      the whole circle: chat, log, retrain, gate, swap in (some minutes; exit code 3: the gate refused)
+#   make demo        the whole circle: chat, log, retrain, gate, swap in (some minutes; exit code 3: the gate refused)
+#   make tour        a memory at work without a trainer, in seconds
 #   make test        lint, types and the fast tests
 #   make test-slow   the long tests
 #   make lint        lint and types only
@@ -23,17 +23,17 @@ export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help demo circle test test-slow lint clean
+.PHONY: help demo tour test test-slow lint clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
 
-demo: $(VENV)/.core
-	$(BIN)/memkit demo --tour
-
-circle: $(VENV)/.trains
+demo: $(VENV)/.trains
 	rm -rf .demo
-	$(BIN)/memkit-train demo --keep .demo
+	$(BIN)/memkit demo --keep .demo
+
+tour: $(VENV)/.core
+	$(BIN)/memkit demo --tour
 
 lint: $(VENV)/.full
 	$(BIN)/ruff check .

@@ -68,7 +68,8 @@ def _lines() -> Tick:
     def tick(stage: str, done: int, total: int, metrics: dict[str, float]) -> None:
         now = time.monotonic()
         start = began.setdefault(stage, now)
-        if now - said.get(stage, 0.0) < _EVERY_S and done < total and _SHARES[0] not in metrics:
+        waiting = now - said[stage] < _EVERY_S or not done if stage in said else False
+        if waiting and done < total and _SHARES[0] not in metrics:
             return
         said[stage] = now
         left = f", about {(now - start) / done * (total - done):.0f} s left" if done and done < total else ""

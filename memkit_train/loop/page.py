@@ -18,7 +18,7 @@ CASES = 12
 def page(told: Told) -> str:
     title = "A memory that learned" if told.true else "A memory, retrained"
     table = "".join(f"<tr><th>{_e(name)}</th><td>{_e(value)}</td></tr>" for name, value in rows(told))
-    parts = [f"<h1>{_e(title)}</h1>", f"<table>{table}</table>"]
+    parts = [f"<h1>{_e(title)}</h1>", f"<table class='words'>{table}</table>"]
     if told.compared is not None:
         parts += [
             "<h2>Share of right answers, by kind of question</h2>", _kinds(told.compared),
@@ -55,13 +55,16 @@ def _kinds(found: Compared) -> str:
 def _cases(pairs: list[Pair]) -> str:
     if not pairs:
         return "<p>None.</p>"
+    # one question is asked after many a session
+    pairs = list({(one.before.user_id, one.before.question.text): one for one in pairs}.values())
     body = "".join(
         f"<tr><td>{_e(one.before.question.text)}</td><td>{_e(one.before.question.expected)}</td>"
         f"<td>{_e(one.before.answer)}</td><td>{_e(one.after.answer)}</td></tr>"
         for one in pairs[:CASES]
     )
     more = f"<p>{len(pairs) - CASES} more.</p>" if len(pairs) > CASES else ""
-    return f"<table><tr><th>question</th><th>true</th><th>before</th><th>after</th></tr>{body}</table>{more}"
+    head = "<tr><th>question</th><th>true</th><th>before</th><th>after</th></tr>"
+    return f"<table class='words'>{head}{body}</table>{more}"
 
 
 def _e(text: str) -> str:

@@ -43,7 +43,7 @@ class Scale:
     sessions: int = 5
     probes: int = 8
     """Questions after each session."""
-    polish: int = 30
+    polish: int = 16
     """Steps of reinforcement learning after imitation."""
     rated: float = 0.3
     wrong: float = 0.1

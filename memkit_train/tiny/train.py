@@ -96,7 +96,7 @@ STAGES = (
     Stage("answers", 11_000_000, 2_500, Diet(context_turns=(0, 0, 4)), keep=_MOSTLY_ANSWERS, lr=2e-3, final_lr=5e-5,
           seed=6, epochs=3),
 )  # fmt: skip
-_OPEN: Mapping[str, Any] = {"level": "open", "context_turns": _ALONE}
+_OPEN: Mapping[str, Any] = {"level": "open", "context_turns": (0, 0, 4)}
 OPEN_STAGES = (
     Stage("copy", 1_500_000, 1_500, Diet(**_OPEN, roles=("extractor",), messy=0.0), keep={}, lr=4e-3, final_lr=4e-3,
           seed=1),
