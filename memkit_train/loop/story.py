@@ -142,7 +142,7 @@ def configured(store: Path, output: Path, scale: Scale, seed: int) -> TrainConfi
         "data.store": store, "data.roles": f"[{ROLE}]", "data.heldout_share": 0.4, "data.validation_share": 0.15,
         "model.base": checkpoint("biased"), "model.answerer": own, "online.others": own, "online.reward.answerer": own,
         "method.name": "sft", "method.polish": True, "method.seed": seed,
-        "method.batch": 16, "method.epochs": 4, "method.half_life_days": 3650,
+        "method.epochs": 8, "method.lr": 2e-3, "method.half_life_days": 3650,
         "online.stages": f"[{{steps: {scale.polish}}}]", "gate.canaries": 4, "gate.alternatives": 100, "output": output,
     }  # fmt: skip
     return load(None, [f"{name}={value}" for name, value in sets.items()])

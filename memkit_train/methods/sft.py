@@ -29,6 +29,8 @@ from memkit_train.rows import TextRow, TokenRow
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SftConfig(RunConfig):
     lr: float = 1e-3
+    batch: int = 16
+    """Small: the good decisions of a night are hundreds, and a dozen steps change no habit."""
     epochs: int = 3
     half_life_days: float | None = 90.0
     """None: age does not matter."""

@@ -1,4 +1,4 @@
-"""Issue "adapters": hot swap without a dropped request, on the in-process engine unless a row says otherwise.
+"""Adapters: hot swap without a dropped request, on the in-process engine unless a row says otherwise.
 
 Swaps run through `memory.adapters`' own code (registry, router, swapper, probe). Latencies are ratios of alternating
 windows within one run; the machine may be shared.

@@ -1,4 +1,4 @@
-"""Issue "the learned manager at run time": bad replies, bad networks, cost of the pipeline, replay, completeness.
+"""The learned manager at run time: bad replies, bad networks, cost of the pipeline, replay, completeness.
 
 `MEMKIT_LOCOMO` names the conversations for the prompt row; without it that row counts as missed.
 """

@@ -1,4 +1,4 @@
-"""Issue "offline": from production logs to a better adapter. This table holds what needs no long training: data,
+"""From production logs to a better adapter. This table holds what needs no long training: data,
 log-probs, speed, gate, estimates, tainting, failures. `offline-training` and `offline-rungs` hold the rest.
 
 `--full` reads a million records and takes more users.

@@ -1,4 +1,4 @@
-"""Issue "offline": the rungs of the ladder in one table, each from the same logs and from the base, with and without K
+"""The rungs of the ladder in one table, each from the same logs and from the base, with and without K
 replayed alternatives scored by probes; then the ladder that `retrain` climbs by itself.
 
 Shuffled labels are the first rung's control (see `offline-training`), which every rung has to beat by 12 points.

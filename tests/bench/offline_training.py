@@ -1,7 +1,7 @@
-"""Issue "offline": a better manager from simulated users' logs alone, over three seeds, beside its controls.
+"""A better manager from simulated users' logs alone, over three seeds, beside its controls.
 
 The users talk to the biased checkpoint and rate 30 % of its answers, one rating in ten wrong; nothing else reaches the
-trainer. Adapters are the first rung's, with its default settings. Controls: as many decisions taken blindly (self-SFT),
+trainer. Adapters are the first rung's. Controls, trained alike: as many decisions taken blindly (self-SFT),
 and the same decisions with each other's labels.
 """
 

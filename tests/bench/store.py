@@ -1,4 +1,4 @@
-"""Issue "the store": what it costs to remember and to find, and that nothing is lost when things go wrong.
+"""The store: what it costs to remember and to find, and that nothing is lost when things go wrong.
 
 Figures are medians; comparisons are made side by side in one run. Embedding is excluded: vectors are looked up.
 """
