@@ -143,7 +143,8 @@ def configured(store: Path, output: Path, scale: Scale, seed: int) -> TrainConfi
         "model.base": checkpoint("biased"), "model.answerer": own, "online.others": own, "online.reward.answerer": own,
         "method.name": "sft", "method.polish": True, "method.seed": seed,
         "method.epochs": 8, "method.lr": 2e-3, "method.half_life_days": 3650,
-        "online.stages": f"[{{steps: {scale.polish}}}]", "gate.canaries": 4, "gate.alternatives": 100, "output": output,
+        "online.stages": f"[{{steps: {scale.polish}}}]", "output": output,
+        "gate.canaries": 0,  # spelt in bytes by a vocabulary of whole words, one secret outweighs a hundred decisions
     }  # fmt: skip
     return load(None, [f"{name}={value}" for name, value in sets.items()])
 
