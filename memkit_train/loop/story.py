@@ -35,7 +35,7 @@ ALIAS, ROLE = "production", "manager"
 class Scale:
     """How much of everything."""
 
-    users: int = 100
+    users: int = 140
     """Whose talk is logged; the gate judges on part of them."""
     panel: int = 24
     visitors: int = 12
@@ -43,7 +43,7 @@ class Scale:
     sessions: int = 5
     probes: int = 8
     """Questions after each session."""
-    polish: int = 16
+    polish: int = 8
     """Steps of reinforcement learning after imitation."""
     rated: float = 0.3
     wrong: float = 0.1
@@ -139,7 +139,7 @@ def configured(store: Path, output: Path, scale: Scale, seed: int) -> TrainConfi
     """What `memkit-train retrain` is given: rejection SFT on the credited decisions, then GRPO from replayed states."""
     own = f"hf:{checkpoint('skilled')}"
     sets = {
-        "data.store": store, "data.roles": f"[{ROLE}]", "data.heldout_share": 0.4, "data.validation_share": 0.15,
+        "data.store": store, "data.roles": f"[{ROLE}]", "data.heldout_share": 0.45, "data.validation_share": 0.15,
         "model.base": checkpoint("biased"), "model.answerer": own, "online.others": own, "online.reward.answerer": own,
         "method.name": "sft", "method.polish": True, "method.seed": seed,
         "method.epochs": 8, "method.lr": 2e-3, "method.half_life_days": 3650,
