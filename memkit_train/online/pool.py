@@ -76,18 +76,19 @@ class Pool:
         self._standing = [one for one in found if not one.turning and one.standing]
 
     def draw(self, batch: int, count: int) -> list[Place]:
-        """A group whose members are all the same teaches nothing, so states come up as likely as theirs differ."""
         rng = random.Random(f"{self._seed}/places/{batch}")
         guards = min(round(count * self._settings.guard_share), len(self._standing))
-        return self._undecided(rng, self._turning, count - guards) + self._undecided(rng, self._standing, guards)
+        group = self._settings.group
+        return undecided(self._turning, count - guards, group, rng) + undecided(self._standing, guards, group, rng)
 
-    def _undecided(self, rng: random.Random, places: Sequence[Place], count: int) -> list[Place]:
-        """Drawn without replacement, in proportion to the chance that the group differs."""
-        drawn = [
-            (math.log(1 - rng.random()) / max(1 - place.likely**self._settings.group, SURE), at)
-            for at, place in enumerate(places)
-        ]
-        return [places[at] for _, at in sorted(drawn, reverse=True)[:count]]
+
+def undecided(places: Sequence[Place], count: int, group: int, rng: random.Random) -> list[Place]:
+    """Drawn without replacement. A group whose members are all the same teaches nothing, so a state comes up as likely
+    as the members of its group differ."""
+    drawn = [
+        (math.log(1 - rng.random()) / max(1 - place.likely**group, SURE), at) for at, place in enumerate(places)
+    ]
+    return [places[at] for _, at in sorted(drawn, reverse=True)[:count]]
 
 
 def places(talk: Talk, trail: Trail, roles: Sequence[str]) -> list[Place]:

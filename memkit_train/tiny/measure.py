@@ -51,12 +51,10 @@ def measure(
     answerer: Backbone | None = None,
     k: int = 8,
     candidates: int = 5,
-    context_turns: int = 4,
 ) -> Measured:
-    """Play, compare, ask. `answerer` answers in place of the backbone itself; `context_turns` earlier turns are shown
-    to the extractor."""
+    """Play, compare, ask. `answerer` answers in place of the backbone itself."""
     oracle = OracleBackbone(Truth(episodes))
-    options = ReplaySettings(Settings(candidates=candidates), context_turns=context_turns)
+    options = ReplaySettings(Settings(candidates=candidates))
     turns = [(one.user_id, [said.as_turn(one.user_id) for said in as_conversation(one).turns]) for one in episodes]
     lanes = play(turns, backbone, embedder, options)
     tables: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))

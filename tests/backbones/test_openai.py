@@ -237,7 +237,7 @@ def test_a_stream_ends_by_its_deadline(server: StubServer, backbone: OpenAIBackb
     stream = backbone.stream(request(deadline_s=0.5))
     error, took = failure(lambda: list(stream))
     assert type(error) is ModelTimeout
-    assert 0.45 <= took < 5, "the stub is silent for longer than that"
+    assert 0.45 <= took < 2, "the stub is silent for longer than that"
 
 
 def test_leaving_a_stream_frees_its_place(server: StubServer) -> None:
@@ -276,8 +276,12 @@ def test_cancelling_the_caller_cancels_the_call(server: StubServer) -> None:
     server.plan(stub.hang)
 
     async def use(backbone: OpenAIBackbone) -> None:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(backbone.agenerate([request(deadline_s=30)]), 0.2)
+        call = asyncio.ensure_future(backbone.agenerate([request(deadline_s=30)]))
+        while not server.calls:
+            await asyncio.sleep(0.01)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
 
     with OpenAIBackbone("stub", base_url=server.url, max_parallel=1) as backbone:
         asyncio.run(use(backbone))

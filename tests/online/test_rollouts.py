@@ -11,9 +11,8 @@ import torch
 from memkit.embedders import make_embedder
 from memkit_train.algorithms import grpo
 from memkit_train.online.forks import forks
-from memkit_train.online.pool import Pool, places
+from memkit_train.online.pool import places, undecided
 from memkit_train.online.rollouts import merged, steps_of
-from memkit_train.online.settings import OnlineSettings
 from memkit_train.online.talks import of_world
 from memkit_train.replay import Env, Policy
 from memkit_train.steps import FixedSteps
@@ -66,13 +65,11 @@ def test_questions_go_first_to_what_a_decision_may_spoil() -> None:
 
 
 def test_a_state_that_is_settled_seldom_comes_up() -> None:
-    pool = Pool(ENV, TALKS, OnlineSettings(talks=len(TALKS), states=4, guard_share=0.0), seed=0)
-    pool.play(0, replace(spelled(), temperature=0.0))
-    places_ = pool._turning
-    pool._turning = [replace(one, likely=0.5 if n < 4 else 1.0) for n, one in enumerate(places_)]
-    open_ = {one.key for one in pool._turning[:4]}
-    assert len(places_) > 12
-    drawn = [one.key in open_ for batch in range(50) for one in pool.draw(batch, 4)]
+    trails = ENV.run([(ENV.start(talk.script), replace(spelled(), temperature=0.0)) for talk in TALKS], upto=None)
+    every = [place for talk, trail in zip(TALKS, trails, strict=True) for place in places(talk, trail, ("manager",))]
+    known = [replace(one, likely=0.5 if n < 4 else 1.0) for n, one in enumerate(every)]
+    assert len(known) > 12
+    drawn = [one.likely < 1 for seed in range(50) for one in undecided(known, 4, 8, random.Random(seed))]
     assert sum(drawn) > 0.75 * len(drawn)
     assert not all(drawn), "the policy may be wrong about what is settled"
 
