@@ -58,7 +58,8 @@ class Memory:
             or a mapping of roles to any of these. base_url=, api_key= and other options go to the backbone.
         embedder: None or "hash" (built in), "minilm", "openai:NAME", a callable or an Embedder.
         adapters: folder of the adapter registry; by default `<path>/adapters`. alias: the name that serves.
-        explore: share of decisions that are sampled instead of greedy, so that there is something to learn from.
+        explore: share of decisions that are sampled instead of greedy, so that there is something to learn from; only
+            in the roles of the model that adapters are served with, where some of the roles have another one.
         instructions: what to remember, in words; becomes part of the prompts and of their hashes.
         redact: str -> str, applied to every text that callers hand in (messages, questions, answers, comments) before
             anything is written.

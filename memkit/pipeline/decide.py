@@ -67,7 +67,7 @@ class Task:
     """Decision ids, in the order in which the calls are made."""
     routing: dict[str, Routing] = field(default_factory=dict[str, Routing])
     """Per role."""
-    sampling: Callable[[str], Sampling] = lambda decision_id: Sampling()
+    sampling: Callable[[str, str], Sampling] = lambda decision_id, role: Sampling()
     weights: RankerWeights | None = None
 
 
@@ -190,7 +190,8 @@ def _ask_for_ops(
 def _call(task: Task, settings: Settings, prompt: Prompt, shown: Sequence[Shown], calls: list[ModelCall]) -> ModelCall:
     decision_id = task.new_id()
     routing = task.routing.get(prompt.role, Routing())
-    request = GenRequest(prompt, decision_id, routing.adapter, task.sampling(decision_id), settings.deadline_s)
+    sampling = task.sampling(decision_id, prompt.role)
+    request = GenRequest(prompt, decision_id, routing.adapter, sampling, settings.deadline_s)
     call = ModelCall(decision_id, prompt.role, prompt, request, task.live.seq, routing, tuple(shown))
     calls.append(call)
     return call

@@ -78,7 +78,7 @@ def task_of(
         bank=intake.bank, turns=intake.turns, context_turns=tuple(earlier), live=logged.before,
         now=decisions[0].created_at, new_id=lambda: next(names, "d_beyond_the_log"),
         routing={one.role: Routing(one.payload["adapter"]) for one in decisions},
-        sampling=lambda decision_id: sampling.get(decision_id, Sampling()), weights=weights,
+        sampling=lambda decision_id, role: sampling.get(decision_id, Sampling()), weights=weights,
     )  # fmt: skip
     settings = Settings(
         mode="fused" if any(one.role == "fused" for one in decisions) else "split",

@@ -183,8 +183,16 @@ class Runtime:
         return TurnWriter(
             self.journal, self.reader, lambda: self.backbone, self.embedder, self.settings, self.config,
             clock=self.clock, ids=self.ids, route=self.route, weights=self.weights, explore=self._explore,
-            applied=self.applied, watched=self.watched,
+            explored=lambda: self.explored, applied=self.applied, watched=self.watched,
         )  # fmt: skip
+
+    @_Part
+    def explored(self) -> frozenset[str]:
+        """Where decisions are sampled: in the roles that learn, if it is known which do."""
+        from memkit.adapters.opening import own_host
+        from memkit.adapters.plan import MODEL_ROLES
+
+        return own_host(self.backbone)[1] or MODEL_ROLES
 
     @_Part
     def workers(self) -> Workers:

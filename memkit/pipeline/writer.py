@@ -55,12 +55,13 @@ class TurnWriter:
         route: Route,
         weights: Callable[[str], RankerWeights | None],
         explore: float,
+        explored: Callable[[], frozenset[str]],
         applied: Callable[[Bank, int], None],
         watched: Callable[[Decided, dict[str, Routing], str | None], None],
     ) -> None:
         self._journal, self._reader, self._backbone, self._embedder = journal, reader, backbone, embedder
         self._settings, self._config, self._clock, self._ids = settings, config, clock, ids
-        self._route, self._weights, self._explore = route, weights, explore
+        self._route, self._weights, self._explore, self._explored = route, weights, explore, explored
         self._applied, self._watched = applied, watched
         self._stranded: deque[Claim] = deque()
 
@@ -200,9 +201,9 @@ class TurnWriter:
             bank=intake.bank, session_id=intake.session_id, before=intake.intake_id, limit=self._config.context_turns
         )
 
-    def _sampling(self, decision_id: str) -> Sampling:
+    def _sampling(self, decision_id: str, role: str) -> Sampling:
         """Greedy, but for the `explore` share of decisions, chosen by hash so that a replay chooses the same."""
-        if self._explore <= 0:
+        if self._explore <= 0 or role not in self._explored():
             return Sampling()
         draw = int.from_bytes(hashlib.sha256(decision_id.encode()).digest()[:8], "big") / 2**64
         return Sampling(temperature=1.0) if draw < self._explore else Sampling()

@@ -50,7 +50,7 @@ class Answering:
         seeds = {f"{key}#{n}": seed_of(self.seed, batch, n) for key, _, _ in chosen for n in range(size)}
         options = ReplaySettings(
             replace(self.env.settings, reasks=0), routing=Routing(policy.adapter), weights=self.env.weights,
-            sampling=lambda key: Sampling(temperature=policy.temperature, seed=seeds[key]),
+            sampling=lambda key, role: Sampling(temperature=policy.temperature, seed=seeds[key]),
         )  # fmt: skip
         tasks = [
             AnswerTask(probe.question, bank, probe.now, f"{key}#{n}", self.settings.reward.k)

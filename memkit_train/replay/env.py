@@ -50,7 +50,7 @@ class Policy:
     def routing(self) -> dict[str, Routing]:
         return {role: Routing(self.adapter if role in self.roles else None) for role in ROLES}
 
-    def sampling(self, decision_id: str) -> Sampling:
+    def sampling(self, decision_id: str, role: str) -> Sampling:
         return Sampling(temperature=self.temperature, seed=self.seed)
 
 

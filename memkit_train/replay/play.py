@@ -27,7 +27,7 @@ class ReplaySettings:
     settings: Settings = field(default_factory=Settings)
     context_turns: int = 4
     turns_per_add: int = 1
-    sampling: Callable[[str], Sampling] = lambda decision_id: Sampling()
+    sampling: Callable[[str, str], Sampling] = lambda decision_id, role: Sampling()
     weights: RankerWeights | None = None
     routing: Routing = field(default_factory=Routing)
 
@@ -215,7 +215,7 @@ def answer_batch(
         prepared.append((task, tuple(scored), role.render(task.question, shown, task.now)))
     out: dict[int, Answered] = {}
     requests = {
-        index: GenRequest(prompt, task.key, options.routing.adapter, options.sampling(task.key))
+        index: GenRequest(prompt, task.key, options.routing.adapter, options.sampling(task.key, "answerer"))
         for index, (task, _, prompt) in enumerate(prepared)
     }
     for attempt in range(1 + options.settings.reasks):
