@@ -16,6 +16,7 @@ from memkit_train.rows import TextRow, TokenRow
 from memkit_train.shapes import RUNGS, shaped
 from memkit_train.trajectories.bundle import MANIFEST, BundleSource
 from memkit_train.trajectories.credit import credit, learn_topics
+from memkit_train.trajectories.doubt import Case, doubted
 from memkit_train.trajectories.inspect import need_credits, need_labels
 from memkit_train.trajectories.labels import labels
 from memkit_train.trajectories.probes import episode_probes
@@ -34,7 +35,8 @@ _GUARD = frozenset({"duplicate", "chitchat"})
 @dataclass(slots=True)
 class Collected:
     rows: list[TokenRow | TextRow] = field(default_factory=list[TokenRow | TextRow])
-    """Every decision that a label reached, with its reward; each method takes of it what it can use (`shaped`)."""
+    """Every decision that a label reached, with its reward, but for good labels to be doubted; each method takes of it
+    what it can use (`shaped`)."""
     replay: list[TokenRow | TextRow] = field(default_factory=list[TokenRow | TextRow])
     """NOOPs on duplicates and chit-chat: the bias guard, mixed in at a fixed share."""
     subjects: list[str] = field(default_factory=list[str])
@@ -84,6 +86,7 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
     dropped: Counter[str] = Counter()
     answers = 0
     found: list[TokenRow | TextRow] = []
+    cases: list[Case] = []
     sampled: list[Decision] = []
     for episode in source.episodes(train):
         credited = credit(episode, topics, embedder)
@@ -98,6 +101,8 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
         guards = {ref for ref, one in scored.items() if set(one.whys) <= _GUARD}
         out.replay += [row for row in mine if row.ref in guards]
         found += [row for row in mine if row.ref not in guards]
+        cases += [Case(ref, episode.subject, credited.marks[ref], one.y, one.weight)
+                  for ref, one in scored.items() if ref in credited.marks]  # fmt: skip
         if mine:
             out.subjects.append(episode.subject)
     need_labels(said, answers=answers)
@@ -105,7 +110,8 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
     split = Split(config.data.split_seed, config.data.heldout_share)
     for one in filter(None, (split, _aside(config))):
         check_leaks((*found, *out.replay), (), one)
-    out.rows = found
+    doubts = doubted(cases)
+    out.rows = found = [row for row in found if row.ref not in doubts]
     names = RUNGS if config.method.name == "ladder" else (config.method.name,)
     _same_prompts(config, sampled)
     if not config.method.alternatives and not any(shaped(found, name) for name in names):
@@ -116,7 +122,8 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
         )  # fmt: skip
     out.counts = {
         "users": len(train), "answers": answers, "labels": len(said), "credits": len(credits), "rows": len(out.rows),
-        "replay": len(out.replay), **{f"rows/{role}": n for role, n in Counter(row.role for row in out.rows).items()},
+        "replay": len(out.replay), "doubted": len(doubts),
+        **{f"rows/{role}": n for role, n in Counter(row.role for row in out.rows).items()},
     }  # fmt: skip
     return out
 

@@ -2,6 +2,7 @@
 
     y high   the decisions that wrote what was cited, and the decision on the last relevant moment (NOOPs too)
     y low    what that last relevant moment said …
+               … was served, and the answer passed over it                 → a row for the answerer
                … never came into the bank, or cost the bank what it knew   → blame that decision
                … is in the bank, but was not served                        → a row for the ranker
                … was served, and the answer is wrong all the same          → a row for the answerer
@@ -12,15 +13,17 @@ to update it. Relevance is the runtime's own retrieval over the moments of the t
 say all that the question asks about (topics.py).
 
 Answers seldom reward a NOOP, so decisions credited in this way alone would teach a manager to store everything. `guard`
-adds decisions that left duplicates and chit-chat alone.
+adds decisions that left duplicates and chit-chat alone. What is credited is described by marks, from which `doubt.py`
+tells whose good labels are better not imitated.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +32,7 @@ from memkit.embedders.base import Embedder
 from memkit.models import MemoryRecord, Op
 from memkit.retrieval import BankIndex, Query, embed_text, rank
 from memkit.retrieval.text import terms
+from memkit_train.trajectories.doubt import marks
 from memkit_train.trajectories.labels import labels
 from memkit_train.trajectories.moments import Moment, MomentIndex, moments
 from memkit_train.trajectories.source import TrajectorySource
@@ -52,6 +56,8 @@ class Credited:
     ranker: list[RankerRow] = field(default_factory=list[RankerRow])
     dropped: Counter[str] = field(default_factory=Counter[str])
     """Labels that led nowhere, by reason."""
+    marks: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """By decision: what it was like (doubt.py). Of decisions about a fact alone."""
 
     def extend(self, other: Credited) -> None:
         self.credits += other.credits
@@ -115,8 +121,18 @@ class Crediting:
                 self._earned(event, label)
             else:
                 self._blamed(event, label)
+        self.out.marks = {one.decision_id: self._marks(one.decision_id) for one in self.out.credits
+                          if one.decision_id in self.moment_of and self.moment_of[one.decision_id].is_fact}  # fmt: skip
         self.out.credits += guard(self.moments, self.texts, self.out.credits, self.episode.subject)
         return self.out
+
+    def _marks(self, decision_id: str) -> frozenset[str]:
+        moment = self.moment_of[decision_id]
+        shown = [self._shown(one) for one in moment.decision.payload.get("candidates", ())]
+        return marks(moment.text, self.ops.get(decision_id, []), [one.text for one in shown if one is not None])
+
+    def _shown(self, candidate: Mapping[str, Any]) -> MemoryRecord | None:
+        return self.texts.get((candidate["id"], candidate["revision"]))
 
     # -- good answers ------------------------------------------------------------------------------------------
 
@@ -151,9 +167,7 @@ class Crediting:
             return True
         done, words = self.ops.get(decision.decision_id, []), self.words[moment.place]
         served = {one.memory_id for one in event.served}
-        if any(op.after is not None and op.memory_id in served and op.action != "noop" for op in done) and not any(
-            op.after is not None and (op.after.id, op.after.revision) in event.cited for op in done
-        ):
+        if _passed_over(done, event):
             return False
         if any(op.action in ("add", "update") for op in done) and self._left_standing(decision, words, event, served):
             return False
@@ -165,7 +179,7 @@ class Crediting:
     ) -> bool:
         known = {record.id: record for record in self._known(event) if record.id in served}
         for one in decision.payload.get("candidates", ()):
-            record = self.texts.get((one["id"], one["revision"]))
+            record = self._shown(one)
             if record is not None and known.get(one["id"]) == record and self._same_topic(words, record.text):
                 return True
         return False
@@ -194,6 +208,9 @@ class Crediting:
             return
         said = self.words[last.place] - self._asked(event)
         done = self.ops.get(last.decision.decision_id, [])
+        if _passed_over(done, event):
+            self._misread(event, label)
+            return
         if _cost(done, self.words[last.place]):
             self._give(last.decision, label, "lost")
             return
@@ -206,7 +223,11 @@ class Crediting:
             self.out.ranker.append(
                 RankerRow(self.episode.subject, candidates, wanted, label.weight, "not served", event.trace_id)
             )
-        elif event.decision_id in self.by_id:
+        else:
+            self._misread(event, label)
+
+    def _misread(self, event: AnswerEvent, label: Label) -> None:
+        if event.decision_id in self.by_id:
             self._answered(event, label, "answered")
         else:
             self.out.dropped["answered by the app"] += 1
@@ -270,6 +291,13 @@ def _within(op: Op, as_of: int | datetime | None) -> bool:
     if as_of is None:
         return True
     return op.seq <= as_of if isinstance(as_of, int) else op.at <= as_of
+
+
+def _passed_over(done: Sequence[Op], event: AnswerEvent) -> bool:
+    """Whether the answer was served what these ops wrote, and used none of it."""
+    written = {(op.after.id, op.after.revision) for op in done if op.after is not None and op.action != "noop"}
+    served = {one.memory_id for one in event.served}
+    return any(memory_id in served for memory_id, _ in written) and written.isdisjoint(event.cited)
 
 
 def _cost(done: Sequence[Op], said: Collection[str]) -> bool:

@@ -2,8 +2,9 @@
 own stages, and how good a policy is for users whom nobody trained on.
 
 The tiny model manages; it is what has bad habits and what is trained. Who listens and who answers is the same for all,
-in the log as in the score: the world's exact listener, and an exact reader of what retrieval serves. A wrong answer
-is the memory's fault then, and whoever trains still sees nothing but turns, decisions, answers and some ratings.
+in the log as in the score: the skilled checkpoint, which stands for the app's own model. It reads as models do, and is
+misled by a memory that should have been rewritten. (An exact reader is as happy with a new fact added beside the old
+one: then ratings reward adding.) Whoever trains sees nothing but turns, decisions, answers and some ratings.
 
 A policy is scored by the answers that its banks allow: it manages the talk of held-out users from an empty bank, and
 every final question is asked. Start is the biased checkpoint, which also wrote the log; ceiling is the skilled one.
@@ -36,7 +37,7 @@ from memkit_train.rewards import Answers, Probed
 from memkit_train.rung import train
 from memkit_train.trajectories.rows import rows as rows_of
 from memkit_train.trial import HeldOut, Trial, trials
-from memkit_train.worlds import Episode, Knobs, Manners, OracleBackbone, Truth, generate, matches
+from memkit_train.worlds import Episode, Knobs, Manners, generate, matches
 from tests.bench._table import Row
 from tests.bench._users import live
 from tests.train.policies import turns_of
@@ -74,13 +75,10 @@ class World:
 
     def log(self, rated: float = 0.3, name: str = "log") -> Path:
         episodes = generate(self.users, seed=self.seed, knobs=Knobs(), split="train")
-        live(self.folder / name, episodes, tiny.checkpoint("biased"), manners=Manners(rated=rated), seed=self.seed,
-             explore=EXPLORE, others=OracleBackbone(Truth(episodes)))  # fmt: skip
+        with others() as own:
+            live(self.folder / name, episodes, tiny.checkpoint("biased"), manners=Manners(rated=rated), seed=self.seed,
+                 explore=EXPLORE, others=own)  # fmt: skip
         return self.folder / name
-
-    def others(self) -> OracleBackbone:
-        """Who listens and answers for the users of the log."""
-        return OracleBackbone(Truth(generate(self.users, seed=self.seed, knobs=Knobs(), split="train")))
 
     def config(self, store: Path, method: str, **changes: Any) -> TrainConfig:
         sets = {
@@ -105,6 +103,11 @@ class World:
         return generate(self.held, seed=7_000 + self.seed, knobs=Knobs(), split="heldout")
 
 
+def others() -> HFBackbone:
+    """Who listens and answers."""
+    return HFBackbone(tiny.checkpoint("skilled"), threads=1, max_batch=64)
+
+
 def shuffled(found: Collected, seed: int) -> Collected:
     """The same decisions, each with the label of another one of its role."""
     rng, by_role = random.Random(seed), dict[str, list[float | None]]()
@@ -127,18 +130,18 @@ def unfiltered(config: TrainConfig, like: Collected, seed: int) -> Collected:
 def tried(world: World, adapters: Mapping[str, Path | None], *, skilled: bool = True) -> dict[str, Trial]:
     """Every adapter over the biased base (None: the base alone), and the skilled checkpoint, on the same users."""
     episodes = world.held_out()
-    truth, embedder = Truth(episodes), make_embedder("hash")
-    answers = Answers(OracleBackbone(truth), embedder)
+    embedder = make_embedder("hash")
     users = [HeldOut(one.user_id, script_of(one.user_id, turns_of(one)), probes(one)) for one in episodes]
     found: dict[str, Trial] = {}
     groups: list[tuple[tiny.Name, Mapping[str, Path | None]]] = [("biased", adapters)]
     for base, members in [*groups, *([("skilled", {"ceiling": None})] if skilled else [])]:
-        with HFBackbone(tiny.checkpoint(base), threads=1, max_batch=64, validity_sample=1.0,
-                        max_adapters=32) as backbone:  # fmt: skip
+        with others() as own, HFBackbone(tiny.checkpoint(base), threads=1, max_batch=64, validity_sample=1.0,
+                                         max_adapters=32) as backbone:  # fmt: skip
+            answers = Answers(own, embedder)
             for name, folder in members.items():
                 if folder is not None:
                     backbone.load_adapter(name, folder, merged=True)
-            cast = beside(backbone, OracleBackbone(truth), ROLES)
+            cast = beside(backbone, own, ROLES)
             policies = [Policy(cast, name if folder is not None else None, roles=ROLES, name=name)
                         for name, folder in members.items()]  # fmt: skip
             for policy in policies:

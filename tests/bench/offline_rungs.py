@@ -18,7 +18,17 @@ from memkit_train.ladder import climb
 from memkit_train.report.folder import RunFolder
 from memkit_train.rung import ALTERNATIVES, REPLAY, ROWS
 from memkit_train.shapes import RUNGS
-from tests.bench._offline_learning import OverSeeds, World, checkpoints, each_seed, mean, scores, shuffled, tried
+from tests.bench._offline_learning import (
+    OverSeeds,
+    World,
+    checkpoints,
+    each_seed,
+    mean,
+    others,
+    scores,
+    shuffled,
+    tried,
+)
 from tests.bench._table import Row
 
 COUNT = 8
@@ -50,7 +60,8 @@ def one_seed(world: World) -> Found:
     adapters: dict[str, Path | None] = {"start": None}
     failed: dict[str, str] = {}
     config = world.config(store, "sft", **{"method.alternatives": COUNT})
-    alternatives, replay = replayed(config, None, most=STATES, others=world.others())
+    with others() as own:
+        alternatives, replay = replayed(config, None, most=STATES, others=own)
     for method in RUNGS:
         config = world.config(store, method, **{"method.alternatives": COUNT})
         found = world.collected(config)
@@ -78,7 +89,8 @@ def _climbed(world: World, store: Path, alternatives: list[Any]) -> JSON:
     rowfile.save(run.path / ROWS, found.rows)
     rowfile.save(run.path / REPLAY, found.replay)
     rowfile.save(run.path / ALTERNATIVES, [row for row in alternatives if row.user in learned])
-    made = climb(config, run, None, others=world.others())
+    with others() as own:
+        made = climb(config, run, None, others=own)
     return made | {"adapter": str(run.path / made["adapter"]) if made["adapter"] else None}
 
 

@@ -80,6 +80,27 @@ def test_served_but_answered_wrong_is_the_answerers(tmp_path: Path) -> None:
     assert [(one.role, one.y) for one in credited.credits] == [("answerer", 0.0)]
 
 
+@pytest.mark.parametrize(("reply", "fault"), [("USE 1\nANSWER Rome", "lost"), ("USE NONE\nANSWER unknown", "")])
+def test_an_update_that_loses_something_is_blamed_where_the_answer_used_it(
+    tmp_path: Path, reply: str, fault: str
+) -> None:
+    """An answer that passed over the new text would have passed over the old one as well."""
+    replies = {
+        "Where does Ana work now?": reply, "Where does Ana work?": "USE 1\nANSWER Oslo",
+        '"Ana works in Rome."': "UPDATE 1", "NEW fact": "ADD", **OSLO,
+    }  # fmt: skip
+    with Memory(tmp_path / "s", model=scripted(replies), mode="split", style="compact") as memory:
+        memory.add("I moved to Oslo", user_id="ana")
+        memory.answer("Where does Ana work?", user_id="ana")
+        memory.add("I moved to Rome", user_id="ana")
+        answer = memory.answer("Where does Ana work now?", user_id="ana")
+        memory.feedback(answer.trace_id, reward=0.0, user_id="ana")
+    with StoreSource(tmp_path / "s") as source:
+        ((episode, credited),) = assign(source)
+    assert [one.why for one in of(episode, credited, "Ana works in Rome.")] == [fault] * bool(fault)
+    assert [one.why for one in credited.credits if one.role == "answerer"] == ["answered"] * (not fault)
+
+
 def test_what_the_log_knows_nothing_of_is_dropped_and_counted(tmp_path: Path) -> None:
     replies = {"Question": "USE NONE\nANSWER unknown", "NEW fact": "ADD", **OSLO}
     _, credited = talked(tmp_path / "s", replies, ["I moved to Rome"], "What is her blood group?", reward=0.0)
