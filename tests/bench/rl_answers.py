@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
-from memkit.backbones.base import Sampling
 from memkit.embedders import make_embedder
 from memkit.pipeline.decide import Routing
 from memkit_train import lora, tiny
@@ -73,7 +72,7 @@ def answered(base: Path, adapter: Path | None, held: lab.World) -> dict[str, dic
         ]  # fmt: skip
         tasks = [AnswerTask(probe.question, bank, probe.now, probe.key) for _, probe, bank in asked]
         routing = Routing(one.name if adapter is not None else None)
-        options = ReplaySettings(replace(env.settings, reasks=0), routing=routing, sampling=lambda key: Sampling())
+        options = ReplaySettings(replace(env.settings, reasks=0), routing=routing)
         found = answer_batch(tasks, acting, embedder, options)
     tables: dict[str, dict[str, list[float]]] = {name: {} for name in ("em", "f1", "precision", "recall")}
     for (user, probe, _), reply in zip(asked, found, strict=True):
