@@ -13,6 +13,7 @@ from memkit_train.tiny.build import build, manifest
 from memkit_train.tiny.examples import Diet, examples
 from memkit_train.tiny.measure import measure
 from memkit_train.tiny.probe import FOUND, LINES, READ, Labels
+from memkit_train.tiny.tokenizer import FRAMES, build_tokenizer
 from memkit_train.tiny.train import Shape, collate, encode, make_tokenizer
 from memkit_train.worlds import Knobs, generate
 
@@ -52,6 +53,15 @@ def test_prompts_are_short_and_lossless(found, tokenizer):
     for one, item in zip(found[:200], items, strict=False):
         assert tokenizer.decode(item.reply, skip_special_tokens=True) == one.reply
         assert one.prompt.messages[-1].content in tokenizer.decode(item.prompt)
+
+
+def test_names_that_were_never_met_are_spelt_in_syllables():
+    """The open level: words of the world are one token each, and a new name costs one for each of its syllables."""
+    met = ["Tavelo lives in Miroka.", "Miveta lives in Velota.", "Velomi lives in Kata."] * 2
+    tokenizer = build_tokenizer(met, FRAMES, known=["lives", "in"])
+    pieces = [tokenizer.decode([one]) for one in tokenizer("Miroka lives in Veta.", add_special_tokens=False).input_ids]
+    assert pieces == ["Mi", "ro", "ka", " lives in", " Ve", "ta", "."]
+    assert tokenizer.decode(tokenizer("Xyqz lives.").input_ids) == "Xyqz lives."
 
 
 @pytest.mark.parametrize("text", ["Zoë lives in Łódź – naïve?", "日本語 🎉", "Romeo", "a\tb\n\n c", "<|end|"])
