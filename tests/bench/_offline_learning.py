@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -35,9 +35,11 @@ from memkit_train.replay import Env, Policy, script_of
 from memkit_train.replay.env import beside
 from memkit_train.rewards import Answers, Probed
 from memkit_train.rung import train
+from memkit_train.trajectories import Episode, StoreSource
 from memkit_train.trajectories.rows import rows as rows_of
 from memkit_train.trial import HeldOut, Trial, trials
-from memkit_train.worlds import Episode, Knobs, Manners, generate, matches
+from memkit_train.worlds import Episode as Talk
+from memkit_train.worlds import Knobs, Manners, generate, matches
 from tests.bench._table import Row
 from tests.bench._users import live
 from tests.train.policies import turns_of
@@ -90,8 +92,8 @@ class World:
         }  # fmt: skip
         return load(None, [f"{name}={value}" for name, value in sets.items()])
 
-    def collected(self, config: TrainConfig) -> Collected:
-        with open_source(config) as source:
+    def collected(self, config: TrainConfig, *, shuffled: bool = False) -> Collected:
+        with Shuffled(config.data.path, self.seed) if shuffled else open_source(config) as source:
             return collect(source, config, make_embedder("hash"), now=datetime.now(UTC))
 
     def adapter(
@@ -99,7 +101,7 @@ class World:
     ) -> Path:
         return train(config, self.folder / name, found.rows, found.replay, parent, **more).path
 
-    def held_out(self) -> list[Episode]:
+    def held_out(self) -> list[Talk]:
         return generate(self.held, seed=7_000 + self.seed, knobs=Knobs(), split="heldout")
 
 
@@ -108,14 +110,19 @@ def others() -> HFBackbone:
     return HFBackbone(tiny.checkpoint("skilled"), threads=1, max_batch=64)
 
 
-def shuffled(found: Collected, seed: int) -> Collected:
-    """The same decisions, each with the label of another one of its role."""
-    rng, by_role = random.Random(seed), dict[str, list[float | None]]()
-    for row in found.rows:
-        by_role.setdefault(row.role, []).append(row.reward)
-    for labels in by_role.values():
-        rng.shuffle(labels)
-    return replace(found, rows=[replace(row, reward=by_role[row.role].pop()) for row in found.rows])
+class Shuffled(StoreSource):
+    """A log whose answers have each other's feedback: everything that is done with labels is done with these."""
+
+    def __init__(self, path: Path, seed: int) -> None:
+        super().__init__(path)
+        given = [(trace, said) for one in super().episodes() for trace, said in one.feedback.items()]
+        others = [said for _, said in given]
+        random.Random(seed).shuffle(others)
+        self._feedback = {trace: said for (trace, _), said in zip(given, others, strict=True)}
+
+    def episodes(self, users: Sequence[str] | None = None) -> Iterator[Episode]:
+        for one in super().episodes(users):
+            yield replace(one, feedback={trace: self._feedback[trace] for trace in one.feedback})
 
 
 def unfiltered(config: TrainConfig, like: Collected, seed: int) -> Collected:
@@ -158,11 +165,11 @@ def scores(world: World, found: Mapping[str, Trial]) -> dict[str, dict[str, list
     return out
 
 
-def _asked(episode: Episode) -> list[Any]:
+def _asked(episode: Talk) -> list[Any]:
     return [question for question in episode.questions if question.as_of is None]
 
 
-def probes(episode: Episode) -> tuple[Probed, ...]:
+def probes(episode: Talk) -> tuple[Probed, ...]:
     return tuple(
         Probed(one.text, one.expected, one.asked_at, one.evidence, None,
                frozenset({"abstain"} if not one.answer else {"update"} if one.stale else ()), one.question_id)

@@ -26,7 +26,6 @@ from tests.bench._offline_learning import (
     mean,
     others,
     scores,
-    shuffled,
     tried,
 )
 from tests.bench._table import Row
@@ -71,7 +70,7 @@ def one_seed(world: World) -> Found:
             except TrainError as error:
                 failed[name] = f"{type(error).__name__}: {error.what}"
         if method == "sft":
-            adapters["shuffled"] = world.adapter("shuffled", config, shuffled(found, world.seed))
+            adapters["shuffled"] = world.adapter("shuffled", config, world.collected(config, shuffled=True))
     ladder = _climbed(world, store, alternatives)
     if ladder["adapter"] is not None:
         adapters["ladder"] = Path(ladder["adapter"])

@@ -2,7 +2,7 @@
 
 The users talk to the biased checkpoint and rate 30 % of its answers, one rating in ten wrong; nothing else reaches the
 trainer. Adapters are the first rung's. Controls, trained alike: as many decisions taken blindly (self-SFT),
-and the same decisions with each other's labels.
+and the same log with each other's feedback on the answers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from tests.bench._offline_learning import (
     each_seed,
     mean,
     scores,
-    shuffled,
     tried,
     unfiltered,
 )
@@ -52,7 +51,8 @@ def one_seed(world: World) -> Found:
     config = world.config(world.log(), "sft")
     rated = world.collected(config)
     for name, data in (
-        (FILTERED, rated), (BLIND, unfiltered(config, rated, world.seed)), (SHUFFLED, shuffled(rated, world.seed))
+        (FILTERED, rated), (BLIND, unfiltered(config, rated, world.seed)),
+        (SHUFFLED, world.collected(config, shuffled=True)),
     ):  # fmt: skip
         adapters[name] = world.adapter(name, config, data)
     few = world.config(world.log(rated=0.1, name="few"), "sft")
