@@ -10,6 +10,8 @@ from memkit.cli import show
 from memkit_train.report.folder import Tick
 
 _EVERY_S = 10.0
+_TELLING = 0.05
+"""Share of a stage from which its end can be guessed."""
 _SHARES = ("time/generation", "time/optimiser", "time/environment")
 
 
@@ -50,11 +52,15 @@ def _bars() -> Generator[Tick]:
     )  # fmt: skip
     with Progress(*columns, console=show.err) as bars:
         tasks: dict[str, int] = {}
+        reached: dict[str, int] = {}
 
         def tick(stage: str, done: int, total: int, metrics: dict[str, float]) -> None:
             task = tasks.setdefault(stage, -1)
             if task < 0:
                 task = tasks[stage] = bars.add_task(stage, total=total, note="")
+            elif done < reached[stage]:
+                bars.reset(task)  # type: ignore[arg-type]
+            reached[stage] = done
             note = noted(metrics)
             bars.update(task, completed=done, total=total, **({"note": note} if note else {}))  # type: ignore[arg-type]
 
@@ -64,15 +70,20 @@ def _bars() -> Generator[Tick]:
 def _lines() -> Tick:
     began: dict[str, float] = {}
     said: dict[str, float] = {}
+    reached: dict[str, int] = {}
 
     def tick(stage: str, done: int, total: int, metrics: dict[str, float]) -> None:
         now = time.monotonic()
+        if done < reached.get(stage, 0):  # the same again, from the start
+            del began[stage], said[stage]
+        reached[stage] = done
         start = began.setdefault(stage, now)
-        waiting = now - said[stage] < _EVERY_S or not done if stage in said else False
-        if waiting and done < total and _SHARES[0] not in metrics:
+        due = stage not in said or (done and now - said[stage] >= _EVERY_S)
+        if not due and done < total and _SHARES[0] not in metrics:
             return
         said[stage] = now
-        left = f", about {(now - start) / done * (total - done):.0f} s left" if done and done < total else ""
+        tells = _TELLING * total <= done < total
+        left = f", about {(now - start) / done * (total - done):.0f} s left" if tells else ""
         note = noted(metrics)
         show.err.print(f"{stage} {done}/{total}{f', {note}' if note else ''}{left}")
 
