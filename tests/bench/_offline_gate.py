@@ -33,7 +33,7 @@ from tests.train.test_ope import simulate, truth
 from tests.train.test_publish import published
 
 SEEDS = range(10)
-USERS = 36
+USERS = 60
 BETTER = {kind: right + 0.5 * (1 - right) for kind, right in HABITS.items()}
 """Half of the parent's bad habits are gone: better, and far from perfect."""
 FAULTS: Mapping[str, tuple[Callable[[Truth], Backbone], str]] = {
