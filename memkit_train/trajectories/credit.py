@@ -296,8 +296,8 @@ def _within(op: Op, as_of: int | datetime | None) -> bool:
 def _passed_over(done: Sequence[Op], event: AnswerEvent) -> bool:
     """Whether the answer was served what these ops wrote, and used none of it."""
     written = {(op.after.id, op.after.revision) for op in done if op.after is not None and op.action != "noop"}
-    served = {one.memory_id for one in event.served}
-    return any(memory_id in served for memory_id, _ in written) and written.isdisjoint(event.cited)
+    served = {(one.memory_id, one.revision) for one in event.served}
+    return not written.isdisjoint(served) and written.isdisjoint(event.cited)
 
 
 def _cost(done: Sequence[Op], said: Collection[str]) -> bool:

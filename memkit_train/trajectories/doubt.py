@@ -83,12 +83,13 @@ def doubted(cases: Sequence[Case]) -> set[str]:
     usual = np.average(y, weights=weight)
     if not 0.0 < usual < 1.0:
         return set()
-    odds = np.zeros(len(cases))
+    average = np.log(usual / (1 - usual))
+    odds = np.full(len(cases), average)
     for fold in range(FOLDS):
         mine = folds == fold
         if mine.any() and not mine.all():
             odds[mine] = table[mine] @ _fit(table[~mine], y[~mine], weight[~mine])
-    floor = np.log(usual / (1 - usual)) - np.log(LESS)
+    floor = average - np.log(LESS)
     return {one.decision_id for one, found in zip(cases, odds, strict=True) if one.y >= 0.5 and found < floor}
 
 

@@ -116,9 +116,9 @@ class Shuffled(StoreSource):
     def __init__(self, path: Path, seed: int) -> None:
         super().__init__(path)
         given = [(trace, said) for one in super().episodes() for trace, said in one.feedback.items()]
-        others = [said for _, said in given]
-        random.Random(seed).shuffle(others)
-        self._feedback = {trace: said for (trace, _), said in zip(given, others, strict=True)}
+        mixed = [said for _, said in given]
+        random.Random(seed).shuffle(mixed)
+        self._feedback = {trace: said for (trace, _), said in zip(given, mixed, strict=True)}
 
     def episodes(self, users: Sequence[str] | None = None) -> Iterator[Episode]:
         for one in super().episodes(users):

@@ -55,8 +55,9 @@ def test_nothing_is_doubted_where_nothing_is_known() -> None:
     assert doubted([]) == set()
     assert doubted(cases[:40]) == set(), "too few"
     assert doubted([one for one in cases if one.y]) == set(), "no bad ones"
-    alone = [Case(one.decision_id, "ana", one.marks, one.y, one.weight) for one in cases]
-    assert doubted(alone) == set(), "other users must say so"
+    for known in (cases, [one for one in cases if one.decision_id.startswith("new")]):  # half good, and most
+        alone = [Case(one.decision_id, "ana", one.marks, one.y, one.weight) for one in known]
+        assert doubted(alone) == set(), "other users must say so"
 
 
 def test_marks_tell_an_update_that_keeps_from_one_that_loses() -> None:
