@@ -208,7 +208,7 @@ class Crediting:
             return
         said = self.words[last.place] - self._asked(event)
         done = self.ops.get(last.decision.decision_id, [])
-        if _passed_over(done, event):
+        if _passed_over(done, event) and _stands(done, event):
             self._misread(event, label)
             return
         if _cost(done, self.words[last.place]):
@@ -294,10 +294,19 @@ def _within(op: Op, as_of: int | datetime | None) -> bool:
 
 
 def _passed_over(done: Sequence[Op], event: AnswerEvent) -> bool:
-    """Whether the answer was served what these ops wrote, and used none of it."""
-    written = {(op.after.id, op.after.revision) for op in done if op.after is not None and op.action != "noop"}
-    served = {(one.memory_id, one.revision) for one in event.served}
-    return not written.isdisjoint(served) and written.isdisjoint(event.cited)
+    """Whether the answer was served a memory that these ops wrote, and used nothing that they wrote."""
+    written = _written(done)
+    served = {one.memory_id for one in event.served}
+    return any(memory_id in served for memory_id, _ in written) and written.isdisjoint(event.cited)
+
+
+def _stands(done: Sequence[Op], event: AnswerEvent) -> bool:
+    """Whether what these ops wrote was served as they wrote it: no later update had replaced it."""
+    return not _written(done).isdisjoint((one.memory_id, one.revision) for one in event.served)
+
+
+def _written(done: Sequence[Op]) -> set[tuple[str, int]]:
+    return {(op.after.id, op.after.revision) for op in done if op.after is not None and op.action != "noop"}
 
 
 def _cost(done: Sequence[Op], said: Collection[str]) -> bool:
