@@ -95,9 +95,7 @@ def exposures(
     for folder in (candidate, parent):
         model = loaded.model if folder is None else adapters.build(loaded.model, folder, merged=False).model
         ranks.append([_rank(model, loaded.tokenizer, prompter, one, alternatives, seed) for one in canaries])
-    return [
-        Exposure(one.name, ours, theirs, alternatives) for one, ours, theirs in zip(canaries, *ranks, strict=True)
-    ]
+    return [Exposure(one.name, ours, theirs, alternatives) for one, ours, theirs in zip(canaries, *ranks, strict=True)]
 
 
 @torch.no_grad()

@@ -39,7 +39,7 @@ def page() -> str:
     values = [one for one in vars(results).values() if inspect.isclass(one) and one.__module__ == results.__name__]
     for value in (*values, MemoryRecord, Op, Turn):
         parts += [f"### {value.__name__}\n", _text(value), _fields(value)]
-    parts.append("## Limits\n\n`Memory(..., config={\"candidates\": 8})`; `adapters={\"guard\": GuardPolicy(...)}`.\n")
+    parts.append('## Limits\n\n`Memory(..., config={"candidates": 8})`; `adapters={"guard": GuardPolicy(...)}`.\n')
     for value in (Config, GuardLimits, GuardPolicy):
         parts += [f"### {value.__name__}\n", _text(value), _fields(value)]
     parts += ["## Errors\n", _as_it_is(errors)]

@@ -48,18 +48,21 @@ class HashEmbedder:
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         out = np.empty((len(texts), self._dim), dtype=np.float32)
         for row, text in enumerate(texts):
-            out[row] = self._one(text)
+            out[row] = _text_vector(text, self._dim)
         return out
 
-    def _one(self, text: str) -> NDArray[np.float64]:
-        found = [_word_vector(word, self._dim) for word in words(text)] or [_word_vector(text, self._dim)]
-        positions = np.concatenate([positions for positions, _ in found])
-        values = np.concatenate([values for _, values in found])
-        vector = np.bincount(positions, weights=values, minlength=self._dim)
-        length = float(np.sqrt(vector @ vector))
-        if length == 0.0:  # words that cancel out exactly; keep the row of unit length
-            vector[0] = length = 1.0
-        return vector / length
+
+@lru_cache(maxsize=4_096)
+def _text_vector(text: str, dim: int) -> NDArray[np.float32]:
+    """The same text is embedded when it is looked up, when it is stored, and whenever either is replayed."""
+    found = [_word_vector(word, dim) for word in words(text)] or [_word_vector(text, dim)]
+    positions = np.concatenate([positions for positions, _ in found])
+    values = np.concatenate([values for _, values in found])
+    vector = np.bincount(positions, weights=values, minlength=dim)
+    length = float(np.sqrt(vector @ vector))
+    if length == 0.0:  # words that cancel out exactly; keep the row of unit length
+        vector[0] = length = 1.0
+    return (vector / length).astype(np.float32)
 
 
 @lru_cache(maxsize=32_768)

@@ -247,9 +247,7 @@ class JournalReader:
     def untrainable_intakes(self) -> set[str]:
         """Those with a turn that may not be learned from, whatever its bank allows."""
         with self._engine.read() as tx:
-            rows = tx.all(
-                "SELECT intake_id FROM intakes WHERE n IN (SELECT intake FROM turns WHERE trainable = 0)"
-            )
+            rows = tx.all("SELECT intake_id FROM intakes WHERE n IN (SELECT intake FROM turns WHERE trainable = 0)")
         return {row[0] for row in rows}
 
     def unfinished_erasures(self) -> list[str]:

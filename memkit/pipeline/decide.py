@@ -137,8 +137,9 @@ def _split(
 
     facts, _ = yield from _ask(extraction, read, settings)
     manager = Manager(settings.instructions, settings.style("manager"))
-    live, drafts = task.live, list[OpDraft]()
+    live, drafts, ops = task.live, list[OpDraft](), list[Op]()
     for fact in facts:
+        live = live.after(ops, embedder)
         shown = _shown(
             live.candidates([fact.text], embedder, k=settings.candidates, now=task.now, weights=task.weights)[0]
         )
@@ -146,7 +147,6 @@ def _split(
         call = _call(task, settings, prompt, shown, calls)
         ops = yield from _ask_for_ops(task, settings, call, manager.parse, live)
         drafts.extend(call.drafts)
-        live = live.after(ops, embedder)
     return drafts, facts
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -122,8 +123,20 @@ class Read:
 
 def read_lines(columns: Columns) -> Read:
     """Read the lines `embed_text` of all rows in one sweep."""
-    rows, found, ends, leads = len(columns), list[str](), [0], list[int]()
-    for day, speaker, text in zip(columns.days.tolist(), columns.speakers, columns.texts, strict=True):
+    if len(columns) == 1:
+        return _read_line(int(columns.days[0]), columns.speakers[0], columns.texts[0])
+    return _read(columns.days.tolist(), columns.speakers, columns.texts)
+
+
+@lru_cache(maxsize=4_096)
+def _read_line(day: int, speaker: str, text: str) -> Read:
+    """A bank grows by a row at a time, and a replay writes the same rows over and over."""
+    return _read((day,), (speaker,), (text,))
+
+
+def _read(days: Sequence[int], speakers: Sequence[str], texts: Sequence[str]) -> Read:
+    rows, found, ends, leads = len(texts), list[str](), [0], list[int]()
+    for day, speaker, text in zip(days, speakers, texts, strict=True):
         found += _lead(day, speaker)
         leads.append(len(found))
         found += pieces(text)
@@ -138,8 +151,8 @@ def read_lines(columns: Columns) -> Read:
     postings, lengths = _count(keys[told], owners[told], rows)
     return Read(
         postings, lengths, _any(_tells_time(kinds, owners), owners, rows), _any((kinds & NUMBER) > 0, owners, rows),
-        np.array([_size(len(text.split()), len(text)) for text in columns.texts], dtype=np.float64),
-        np.array([text.rstrip().endswith(("?", "？")) for text in columns.texts], dtype=np.float64),
+        np.array([_size(len(text.split()), len(text)) for text in texts], dtype=np.float64),
+        np.array([text.rstrip().endswith(("?", "？")) for text in texts], dtype=np.float64),
     )  # fmt: skip
 
 

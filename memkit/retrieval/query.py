@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -80,11 +81,15 @@ _ASKER = frozenset({"i", "me", "my", "mine", "myself", "we", "our", "us"})
 
 
 def read_query(query: Query) -> Asked:
-    text = query.text
+    return _read(query.text, query.now.date() if query.now is not None else None)
+
+
+@lru_cache(maxsize=4_096)
+def _read(text: str, today: date | None) -> Asked:
+    """Replays and evaluations ask the same of many banks."""
     folded = words(text)
     in_order = [key for word in folded if (key := term_key(word))]
     keys = np.array(in_order, dtype=np.uint64)
-    today = query.now.date() if query.now is not None else None
     return Asked(
         words=frozenset(folded),
         terms=np.array(list(dict.fromkeys(in_order)), dtype=np.uint64),

@@ -30,4 +30,3 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; the same command goes on from the last checkpoint\n")
         sys.exit(1)
-

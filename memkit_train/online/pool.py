@@ -85,9 +85,7 @@ class Pool:
 def undecided(places: Sequence[Place], count: int, group: int, rng: random.Random) -> list[Place]:
     """Drawn without replacement. A group whose members are all the same teaches nothing, so a state comes up as likely
     as the members of its group differ."""
-    drawn = [
-        (math.log(1 - rng.random()) / max(1 - place.likely**group, SURE), at) for at, place in enumerate(places)
-    ]
+    drawn = [(math.log(1 - rng.random()) / max(1 - place.likely**group, SURE), at) for at, place in enumerate(places)]
     return [places[at] for _, at in sorted(drawn, reverse=True)[:count]]
 
 

@@ -15,9 +15,7 @@ class MetricsWriter(TrainerCallback):
     def __init__(self, run: RunFolder, tick: Tick | None = None) -> None:
         self._run, self._tick = run, tick
 
-    def on_log(
-        self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **kwargs: Any
-    ) -> None:
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **kwargs: Any) -> None:
         numbers = {name: float(value) for name, value in (logs or {}).items() if isinstance(value, int | float)}
         self._run.log({"step": state.global_step, **numbers})
         if self._tick is not None:

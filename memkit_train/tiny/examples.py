@@ -123,8 +123,17 @@ def _labelled(request: GenRequest, labeller: OracleBackbone) -> Example:
     if request.prompt.role == "manager":
         kind = kind_of(view.facts[0].text, [(one.handle, one.record.text) for one in view.shown])
     else:
-        kind = "none" if reply.text == "NONE" else "fact"
+        kind = heard_kind(request.prompt, reply.text)
     return Example(request.prompt.role, kind, request.prompt, reply.text)
+
+
+def heard_kind(prompt: Prompt, reply: str) -> str:
+    """Most of what people say is of themselves; what they say of others, and what is no more, is heard more seldom."""
+    if reply == "NONE":
+        return "none"
+    if " no longer " in reply:
+        return "gone"
+    return "fact" if all(f" {turn.speaker} " in reply for turn in prompt.view.turns) else "other"
 
 
 def _question_kind(prompt: Prompt) -> str:

@@ -18,6 +18,7 @@ from memkit.roles import Shown
 from memkit_train.evaluate.bootstrap import Estimate, mean_by_cluster
 from memkit_train.evaluate.loaders.world import as_conversation
 from memkit_train.replay.play import AnswerTask, Lane, ReplaySettings, answer_batch, bank_as_of, play
+from memkit_train.tiny.examples import heard_kind
 from memkit_train.worlds import Episode, OracleBackbone, Question, Truth, matches
 from memkit_train.worlds.policies import kind_of
 
@@ -86,7 +87,7 @@ def _compare(
     said = call.reply.text if call.reply else ""
     right = oracle.reply(call.request)
     if call.role == "extractor":
-        kind = "none" if right == "NONE" else "fact"
+        kind = heard_kind(call.prompt, right)
         tables["extraction"][kind][user_id].append(float(said == right))
         return
     view = call.prompt.view

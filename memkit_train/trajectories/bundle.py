@@ -301,4 +301,3 @@ def take_adapter(path: str | Path, store: StoreSource, target: str | Path) -> Pa
         raise InvalidInput(f"{target} is there already", fix="name a folder that does not exist yet")
     shutil.copytree(home, target)
     return target
-

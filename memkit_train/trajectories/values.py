@@ -1,8 +1,8 @@
 """What is read from a log, and what is concluded from it. Frozen values; no I/O.
 
-    log ──► Decision, AnswerEvent, feedback, turns, ops ──► Episode (one user)
-    Episode ──► Label (an answer was good or bad) ──► Credit (so was this decision) ──► rows
-                                                  └─► Probe (a question with its answer, to be asked again)
+log ──► Decision, AnswerEvent, feedback, turns, ops ──► Episode (one user)
+Episode ──► Label (an answer was good or bad) ──► Credit (so was this decision) ──► rows
+                                              └─► Probe (a question with its answer, to be asked again)
 """
 
 from __future__ import annotations

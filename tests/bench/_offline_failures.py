@@ -144,5 +144,3 @@ def _interrupted(folder: Path) -> Row:
     one, other = (json.loads(done.stdout) for done in (whole, again))
     same = one["weights"] == other["weights"]
     return Row(name, float(same), "", "1", same, f"{one['steps']} steps; killed with {', '.join(kept)} on disk")
-
-

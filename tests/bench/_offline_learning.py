@@ -21,7 +21,8 @@ from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, Literal
+from unittest.mock import patch
 
 import torch
 
@@ -36,7 +37,10 @@ from memkit_train.replay.env import beside
 from memkit_train.rewards import Answers, Probed
 from memkit_train.rung import train
 from memkit_train.trajectories import Episode, StoreSource
+from memkit_train.trajectories.rows import Score
 from memkit_train.trajectories.rows import rows as rows_of
+from memkit_train.trajectories.rows import scores as scores_of
+from memkit_train.trajectories.values import Credit
 from memkit_train.trial import HeldOut, Trial, trials
 from memkit_train.worlds import Episode as Talk
 from memkit_train.worlds import Knobs, Manners, generate, matches
@@ -92,7 +96,10 @@ class World:
         }  # fmt: skip
         return load(None, [f"{name}={value}" for name, value in sets.items()])
 
-    def collected(self, config: TrainConfig, *, shuffled: bool = False) -> Collected:
+    def collected(self, config: TrainConfig, *, shuffled: Literal["labels", "rewards", ""] = "") -> Collected:
+        if shuffled == "rewards":
+            with dealt_anew(self.seed):
+                return self.collected(config)
         with Shuffled(config.data.path, self.seed) if shuffled else open_source(config) as source:
             return collect(source, config, make_embedder("hash"), now=datetime.now(UTC))
 
@@ -123,6 +130,20 @@ class Shuffled(StoreSource):
     def episodes(self, users: Sequence[str] | None = None) -> Iterator[Episode]:
         for one in super().episodes(users):
             yield replace(one, feedback={trace: self._feedback[trace] for trace in one.feedback})
+
+
+def dealt_anew(seed: int) -> Any:
+    """While this holds, the rewards that credit gives to a user's decisions are dealt out anew among them."""
+    rng = random.Random(seed)
+
+    def shuffled(credits: Iterable[Credit]) -> dict[str, Score]:
+        found = scores_of(credits)
+        given = [(one.y, one.weight) for one in found.values()]
+        rng.shuffle(given)
+        return {ref: replace(one, y=y, weight=weight)
+                for (ref, one), (y, weight) in zip(found.items(), given, strict=True)}  # fmt: skip
+
+    return patch("memkit_train.collect.scores", shuffled)
 
 
 def unfiltered(config: TrainConfig, like: Collected, seed: int) -> Collected:

@@ -2,8 +2,8 @@
 
     python -m tests.bench._replay_cost
 
-The steps are those of `memkit_train.replay.Env`: `decide` ranks, resolves and looks ahead, then the environment
-resolves the turn's batch and steps the bank. Prompts, parsing and the model are not in it."""
+The steps are those of `memkit_train.replay.Env`: `decide` ranks and resolves, then the environment resolves
+the turn's batch and steps the bank. Prompts, parsing and the model are not in it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def replayed(live: LiveBank, decisions: list[Decision]) -> LiveBank:
         (shown,) = live.candidates([decision.fact], embedder, k=5, now=decision.at)
         drafts = [_draft(decision, shown)]
         context = Context(BANK, f"d_{number}", live.seq + 1, decision.at, decision.at)
-        live.after(resolve(live.state, drafts, context), embedder)  # what `decide` shows to the turn's next fact
+        resolve(live.state, drafts, context)  # as `decide` does, to judge the reply
         live = live.after(resolve(live.state, drafts, context), embedder)
     return live
 

@@ -70,7 +70,7 @@ def one_seed(world: World) -> Found:
             except TrainError as error:
                 failed[name] = f"{type(error).__name__}: {error.what}"
         if method == "sft":
-            adapters["shuffled"] = world.adapter("shuffled", config, world.collected(config, shuffled=True))
+            adapters["shuffled"] = world.adapter("shuffled", config, world.collected(config, shuffled="labels"))
     ladder = _climbed(world, store, alternatives)
     if ladder["adapter"] is not None:
         adapters["ladder"] = Path(ladder["adapter"])

@@ -1,8 +1,9 @@
 """A better manager from simulated users' logs alone, over three seeds, beside its controls.
 
 The users talk to the biased checkpoint and rate 30 % of its answers, one rating in ten wrong; nothing else reaches the
-trainer. Adapters are the first rung's. Controls, trained alike: as many decisions taken blindly (self-SFT),
-and the same log with each other's feedback on the answers.
+trainer. Adapters are the first rung's. Controls, trained alike: as many decisions taken blindly (self-SFT); the same
+log with each other's feedback on the answers (shuffled labels), which leaves what credit finds out by itself; and what
+credit says of a user's decisions dealt out anew among them (shuffled rewards), which leaves nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.bench._offline_learning import (
 )
 from tests.bench._table import Row
 
-FILTERED, BLIND, SHUFFLED, FEW = "labels", "self-SFT", "shuffled labels", "10 % rated"
+FILTERED, BLIND, SHUFFLED, REWARDS, FEW = "labels", "self-SFT", "shuffled labels", "shuffled rewards", "10 % rated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ def one_seed(world: World) -> Found:
     rated = world.collected(config)
     for name, data in (
         (FILTERED, rated), (BLIND, unfiltered(config, rated, world.seed)),
-        (SHUFFLED, world.collected(config, shuffled=True)),
+        (SHUFFLED, world.collected(config, shuffled="labels")),
+        (REWARDS, world.collected(config, shuffled="rewards")),
     ):  # fmt: skip
         adapters[name] = world.adapter(name, config, data)
     few = world.config(world.log(rated=0.1, name="few"), "sft")
@@ -62,7 +64,10 @@ def one_seed(world: World) -> Found:
     return Found(
         {name: mean(table) for name, table in found.items()},
         sum(row.reward is not None and row.reward >= 0.5 for row in rated.rows),
-        {name: gate(trials[name].tables, trials["start"].tables, limits=_limits()) for name in (FILTERED, SHUFFLED)},
+        {
+            name: gate(trials[name].tables, trials["start"].tables, limits=_limits())
+            for name in (FILTERED, SHUFFLED, REWARDS)
+        },
         {name: trial.means()["junk"] for name, trial in trials.items()},
     )
 
@@ -85,12 +90,12 @@ def table(found: list[Found]) -> list[Row]:
         for one in found
     )
     rows = [Row(f"answers right: {name}", over(name).mean, "", "", True, str(over(name)))
-            for name in ("start", "ceiling", FILTERED, BLIND, SHUFFLED, FEW)]  # fmt: skip
+            for name in ("start", "ceiling", FILTERED, BLIND, SHUFFLED, REWARDS, FEW)]  # fmt: skip
     gap = OverSeeds.of(one.score["ceiling"] - one.score["start"] for one in found)
     rows.append(Row("points between start and ceiling", 100 * gap.mean, "", "", True,
                     f"{gap}: no gain over the start can be larger"))  # fmt: skip
     rows.append(Row("share of the gap closed", share.mean, "", "≥ 0.7", share.mean >= 0.7, str(share)))
-    for name in (BLIND, SHUFFLED):
+    for name in (BLIND, SHUFFLED, REWARDS):
         more = gain(FILTERED, name)
         rows.append(Row(f"points above {name}", 100 * more.mean, "", "≥ 12", more.mean >= 0.12, str(more)))
     few = gain(FEW, "start")
@@ -98,10 +103,11 @@ def table(found: list[Found]) -> list[Row]:
     junk = OverSeeds.of(one.junk[FILTERED] - one.junk["start"] for one in found)
     rows.append(Row("junk: share of the memories, against the start", junk.mean, "", "≤ 0.05", junk.mean <= 0.05,
                     str(junk)))  # fmt: skip
-    refused = [SHUFFLED in one.verdicts and not one.verdicts[SHUFFLED].passed for one in found]
-    by = sorted({check.name for one in found for check in one.verdicts[SHUFFLED].failed})
+    refused = [not one.verdicts[REWARDS].passed for one in found]
+    by = sorted({check.name for one in found for check in one.verdicts[REWARDS].failed})
     rows.append(Row("gate refuses: shuffled rewards", float(sum(refused)), f"of {len(found)}", str(len(found)),
-                    all(refused), f"by {', '.join(by)}"))  # fmt: skip
+                    all(refused), f"by {', '.join(by)}; of shuffled labels, which may teach something, "
+                    f"{sum(not one.verdicts[SHUFFLED].passed for one in found)}"))  # fmt: skip
     passed = [one.verdicts[FILTERED].outcome for one in found]
     rows.append(Row("gate passes what learned from labels", float(passed.count("passed")), f"of {len(found)}",
                     str(len(found)), passed.count("passed") == len(found),

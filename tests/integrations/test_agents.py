@@ -42,9 +42,7 @@ class Echo(Model):
     async def get_response(self, system_instructions: Any, input: Any, *args: Any, **kwargs: Any) -> ModelResponse:
         self.given.append((system_instructions, input))
         text = ResponseOutputText(text=self.reply, type="output_text", annotations=[])
-        message = ResponseOutputMessage(
-            id="1", type="message", role="assistant", content=[text], status="completed"
-        )
+        message = ResponseOutputMessage(id="1", type="message", role="assistant", content=[text], status="completed")
         return ModelResponse(output=[message], usage=Usage(), response_id=None)
 
     def stream_response(self, *args: Any, **kwargs: Any) -> Any:

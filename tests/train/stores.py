@@ -63,9 +63,7 @@ def dividing_seed(store: Path, share: float = 0.3) -> int:
     with StoreSource(store) as source:
         subjects = [source.subject(user) for user in source.users()]
     wanted = max(1, round(share * len(subjects)))
-    return next(
-        seed for seed in range(1000) if sum(Split(seed, share).is_heldout(one) for one in subjects) == wanted
-    )
+    return next(seed for seed in range(1000) if sum(Split(seed, share).is_heldout(one) for one in subjects) == wanted)
 
 
 def _follow(memory: Memory, user_id: str, user: SimulatedUser, event: Say | Ask, clock: Hands) -> None:

@@ -158,9 +158,7 @@ class Local(Spelled):
         """Nothing to release."""
 
 
-def test_alternatives_become_rows_of_every_method(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_alternatives_become_rows_of_every_method(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memkit.backbones.hf.HFBackbone", Local)
     chosen = config(store, tmp_path, **{"method.alternatives": 4})
     rows, facts = counterfactuals.replayed(chosen, None, most=30)
@@ -174,7 +172,8 @@ def test_alternatives_become_rows_of_every_method(
     good = shaped([], "sft", rows)
     assert good
     assert {(row.prompt_ids, row.completion_ids) for row in good} == {  # type: ignore[union-attr]
-        (row.prompt_ids, row.completion_ids) for row in shaped([], "kto", rows) if row.label}  # type: ignore[union-attr]
+        (row.prompt_ids, row.completion_ids) for row in shaped([], "kto", rows) if row.label
+    }  # type: ignore[union-attr]
     assert shaped([], "dpo", rows)
     with pytest.raises(MissingLogprobs):
         shaped([], "offline", rows)

@@ -56,7 +56,7 @@ def of(episode: Episode, credited: Credited, fact: str) -> list[Credit]:
 
 
 def test_a_good_answer_credits_who_wrote_what_it_cites(tmp_path: Path) -> None:
-    replies = {"Question": "USE 1\nANSWER Rome", 'NEW fact': "ADD", **OSLO}
+    replies = {"Question": "USE 1\nANSWER Rome", "NEW fact": "ADD", **OSLO}
     episode, credited = talked(tmp_path / "s", replies, ["I moved to Rome", "Hi!"], "Where does Ana work?", reward=1.0)
     (one,) = of(episode, credited, "Ana works in Rome.")
     assert (one.y, one.weight, one.why) == (1.0, 1.0, "cited")
