@@ -57,8 +57,8 @@ NEVER = 36_500
 EXPLORE = 1.0
 """Share of the logged decisions that were sampled at temperature 1: greedy ones hold no news."""
 DIGESTS: Mapping[str, str] = {
-    "skilled": "b99778400bcdda02448ef226afe33b75a03276933e849318389a86c97d932c12",
-    "biased": "98fbe275df7ec3ff0752e6ccd38ff5caed0f6bf0199b4d2b8e0936730ef326a8",
+    "skilled": "b1ad8070d776b2e55eecdf7302593d00d14736616983273b1b42a7efd540df5f",
+    "biased": "eeeba724d632c4a2528c393e4085befc4717e4b88ce3dbb89645dfe73c709708",
 }
 """Configuration and weights that every figure belongs to."""
 IMITATION: Mapping[str, Any] = {"method.epochs": 8, "method.lr": 2e-3}
