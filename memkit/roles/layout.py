@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 
 from memkit.models import Turn
 from memkit.roles.base import Shown
@@ -34,10 +35,18 @@ def quote(text: str, limit: int | None = None) -> str:
     """`text` as a JSON string on one line, cut to `limit` characters with an ellipsis."""
     if limit is not None and len(text) > limit:
         text = text[: limit - 1] + "…"
+    return _quoted_once(text) if len(text) <= SHOWN_CHARS else _quoted(text)
+
+
+def _quoted(text: str) -> str:
     quoted = json.dumps(text, ensure_ascii=False)
     if quoted.isprintable():
         return quoted
     return "".join(char if is_text_char(char) else json.dumps(char)[1:-1] for char in quoted)
+
+
+_quoted_once = lru_cache(maxsize=4_096)(_quoted)
+"""Memories stand in one prompt after the other."""
 
 
 def day(at: datetime | None, weekday: bool = False) -> str:
@@ -53,6 +62,7 @@ def name_of(turn: Turn) -> str:
     return speaker_label(turn.speaker) or _ROLE_LABELS.get(turn.role, "User")
 
 
+@lru_cache(maxsize=1_024)
 def speaker_label(speaker: str) -> str:
     """A speaker's name that cannot break the line it stands in."""
     plain = "".join(char if is_text_char(char) and char not in '":[]<>' else " " for char in speaker[:200])

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import cache
+from functools import cache, lru_cache
 from typing import Literal
 
 from memkit_train.worlds import templates
@@ -69,6 +69,7 @@ def write(meaning: Meaning) -> str:
     return f"{meaning.subject} {hedge}{PREDICATES[meaning.attribute]} {JOINER.join(meaning.values)}{tail}."
 
 
+@lru_cache(maxsize=8_192)
 def read(text: str) -> Meaning | None:
     """The meaning of a canonical sentence; None for anything else (chit-chat, jokes, free text)."""
     found = _FACT.match(" ".join(text.split()))
