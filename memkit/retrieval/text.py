@@ -84,13 +84,13 @@ def terms(text: str) -> list[str]:
 
 
 def date_words(at: datetime) -> str:
-    """ "8 May 2023": how people write dates, so that both words and embeddings can match it."""
+    """How people write dates ("8 May 2023"), so that both words and embeddings can match it."""
     return f"{at.day} {MONTHS[at.month - 1]} {at.year}"
 
 
 def embed_text(record: MemoryRecord) -> str:
-    """ "[date] speaker: text", the line that is embedded and indexed. The date and the speaker carry more recall than
-    any fusion trick."""
+    """The line "[date] speaker: text" that is embedded and indexed. The date and the speaker carry more recall than any
+    fusion trick."""
     date = f"[{date_words(record.at)}] " if record.at is not None else ""
     speaker = f"{record.speaker}: " if record.speaker else ""
     return f"{date}{speaker}{record.text}"
