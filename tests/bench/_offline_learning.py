@@ -133,15 +133,15 @@ class Shuffled(StoreSource):
 
 
 def dealt_anew(seed: int) -> Any:
-    """While this holds, the rewards that credit gives to a user's decisions are dealt out anew among them."""
+    """While this holds, what credit says of a user's decisions is dealt out anew among them, reasons included: the
+    decisions that guard against junk are taken blindly too."""
     rng = random.Random(seed)
 
     def shuffled(credits: Iterable[Credit]) -> dict[str, Score]:
         found = scores_of(credits)
-        given = [(one.y, one.weight) for one in found.values()]
+        given = list(found.values())
         rng.shuffle(given)
-        return {ref: replace(one, y=y, weight=weight)
-                for (ref, one), (y, weight) in zip(found.items(), given, strict=True)}  # fmt: skip
+        return dict(zip(found, given, strict=True))
 
     return patch("memkit_train.collect.scores", shuffled)
 

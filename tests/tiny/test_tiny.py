@@ -36,6 +36,18 @@ def test_examples_are_the_runtime_s_prompts_with_replies_in_its_grammars(found):
     assert {one.prompt.version for one in found} == {role_prompt_hashes()[role] for role in PLAYED}
 
 
+def test_what_is_said_of_others_and_what_is_no_more_are_kinds_of_their_own(found):
+    """They are few: training keeps all of them and a part of the rest."""
+    heard = {kind: [one for one in found if (one.role, one.kind) == ("extractor", kind)]
+             for kind in ("fact", "other", "gone", "none")}  # fmt: skip
+    assert all(heard.values())
+    assert all(" no longer " in one.reply for one in heard["gone"])
+    about = {kind: {(one.prompt.view.turns[0].speaker, one.reply.split()[1]) for one in heard[kind]}
+             for kind in ("fact", "other")}  # fmt: skip
+    assert all(speaker == whose for speaker, whose in about["fact"])
+    assert all(speaker != whose for speaker, whose in about["other"])
+
+
 def test_a_biased_diet_labels_like_the_teacher(found):
     episodes = generate(6, seed=5)
     diet = Diet(biased=True, roles=("manager",))
