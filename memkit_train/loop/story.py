@@ -35,7 +35,7 @@ ALIAS, ROLE = "production", "manager"
 class Scale:
     """How much of everything."""
 
-    users: int = 140
+    users: int = 110
     """Whose talk is logged; the gate judges on part of them."""
     panel: int = 24
     visitors: int = 12

@@ -98,6 +98,8 @@ STAGES = (
     Stage("all", 17_000_000, 2_500, Diet(context_turns=(0, 0, 4)), lr=3.5e-3, final_lr=1e-4, seed=4, epochs=3),
     Stage("answers", 20_000_000, 2_500, Diet(context_turns=(0, 0, 4)), keep=_MOSTLY_ANSWERS, lr=2e-3, final_lr=5e-5,
           seed=6, epochs=3),
+    Stage("answers again", 12_000_000, 2_500, Diet(context_turns=(0, 0, 4)), keep=_MOSTLY_ANSWERS, lr=2e-3,
+          final_lr=3e-5, seed=26),
 )  # fmt: skip
 _OPEN: Mapping[str, Any] = {"level": "open", "context_turns": (0, 0, 4)}
 OPEN_STAGES = (
