@@ -10,6 +10,7 @@ from typing import Any
 from memkit import Memory
 from memkit.backbones.base import Backbone
 from memkit_train.trajectories import StoreSource
+from memkit_train.trajectories.labels import labels
 from memkit_train.trajectories.splits import Split
 from memkit_train.worlds import Ask, Episode, Knobs, Manners, Say, SimulatedUser, TeacherBackbone, Truth, generate
 
@@ -59,11 +60,23 @@ def lived(
 
 
 def dividing_seed(store: Path, share: float = 0.3) -> int:
-    """Opaque ids are salted anew in every store; this seed holds out about the share of its few users."""
+    """Opaque ids are salted anew in every store; this seed holds out about the share of its few users, and leaves
+    answers of both kinds to learn from, where there are such."""
     with StoreSource(store) as source:
-        subjects = [source.subject(user) for user in source.users()]
-    wanted = max(1, round(share * len(subjects)))
-    return next(seed for seed in range(1000) if sum(Split(seed, share).is_heldout(one) for one in subjects) == wanted)
+        users = {source.subject(user): user for user in source.users()}
+        said = kinds(source)
+    wanted = max(1, round(share * len(users)))
+    sides = {seed: [user for one, user in users.items() if not Split(seed, share).is_heldout(one)]
+             for seed in range(300)}  # fmt: skip
+    fitting = {seed: rest for seed, rest in sides.items() if len(users) - len(rest) == wanted}
+    return next((seed for seed, rest in fitting.items() if len(set[bool]().union(*(said[one] for one in rest))) == 2),
+                next(iter(fitting)))  # fmt: skip
+
+
+def kinds(source: StoreSource) -> dict[str, set[bool]]:
+    """User → whether they said of answers that they were good, that they were bad, or both."""
+    return {one: {label.y >= 0.5 for episode in source.episodes([one]) for label in labels(episode)}
+            for one in source.users()}  # fmt: skip
 
 
 def _follow(memory: Memory, user_id: str, user: SimulatedUser, event: Say | Ask, clock: Hands) -> None:
