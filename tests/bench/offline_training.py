@@ -3,7 +3,7 @@
 The users talk to the biased checkpoint and rate 30 % of its answers, one rating in ten wrong; nothing else reaches the
 trainer. Adapters are the first rung's. Controls, trained alike: as many decisions taken blindly (self-SFT); the same
 log with each other's feedback on the answers (shuffled labels), which leaves what credit finds out by itself; and what
-credit says of a user's decisions dealt out anew among them (shuffled rewards), which leaves nothing.
+credit says of a user's decisions dealt out anew among them (shuffled rewards), which leaves that they were credited.
 """
 
 from __future__ import annotations
