@@ -18,7 +18,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 # A room may import rooms of its own line or of lines above.
 LAYERS = (
-    {"errors", "models", "seams", "net"},
+    {"errors", "memo", "models", "seams", "net"},
     {"ops"},
     {"roles", "retrieval", "embedders", "filters", "inputs", "results", "config"},
     {"journal", "store", "backbones", "adapters"},

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+
+from memkit.memo import remembered
 
 TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
@@ -70,7 +71,7 @@ def tokens(text: str) -> list[str]:
     return [token.replace("’", "'") for token in TOKEN.findall(text)]
 
 
-@lru_cache(maxsize=8_192)
+@remembered(8_192)
 def stem(token: str) -> str:
     """One form for the forms of a word; wrong for many words, but the same wrong for each of their forms."""
     word = token.casefold().replace("’", "'").removesuffix("'s")
@@ -95,7 +96,7 @@ def stem(token: str) -> str:
     return _SAME.get(word, word)
 
 
-@lru_cache(maxsize=2_048)
+@remembered(2_048)
 def content(text: str) -> frozenset[str]:
     """Stems of the words that carry meaning."""
     return frozenset(stem(token) for token in tokens(text) if _carries(token.casefold()))

@@ -8,12 +8,12 @@ from Python's salted `hash`, so every process on every machine makes the same ve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memkit.memo import remembered
 from memkit.retrieval.stem import stem
 from memkit.retrieval.text import STOP_WORDS, words
 
@@ -52,7 +52,7 @@ class HashEmbedder:
         return out
 
 
-@lru_cache(maxsize=4_096)
+@remembered(4_096)
 def _text_vector(text: str, dim: int) -> NDArray[np.float32]:
     """The same text is embedded when it is looked up, when it is stored, and whenever either is replayed."""
     found = [_word_vector(word, dim) for word in words(text)] or [_word_vector(text, dim)]
@@ -65,7 +65,7 @@ def _text_vector(text: str, dim: int) -> NDArray[np.float32]:
     return (vector / length).astype(np.float32)
 
 
-@lru_cache(maxsize=32_768)
+@remembered(32_768)
 def _word_vector(word: str, dim: int) -> _Sparse:
     """Positions and values of one word. Long words are rarer and tell more, so they weigh more."""
     root = stem(word)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memkit.errors import EmbedderMismatch, InvalidInput, MemkitError, StoreDamaged
 from memkit.inputs import scope_id
+from memkit.memo import forget_texts
 from memkit.models import JSON, Bank, MemoryRecord
 from memkit.pipeline.ask import Ask
 from memkit.results import EraseReceipt, Page, ParkedTurn, Problem
@@ -108,6 +109,7 @@ def erase(runtime: Runtime, user_id: str) -> EraseReceipt:
     forget = getattr(runtime.embedder, "forget", None)
     if callable(forget):
         forget()
+    forget_texts()
     return EraseReceipt(receipt.subject, counts, tainted)
 
 

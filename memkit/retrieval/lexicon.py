@@ -20,6 +20,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from memkit.memo import forgettable, remembered
 from memkit.retrieval.columns import Columns, Floats, Ints
 from memkit.retrieval.postings import Keys, Postings
 from memkit.retrieval.stem import stem
@@ -41,7 +42,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 _KEPT_WORDS = 131_072
 
 
-@lru_cache(maxsize=65_536)
+@remembered(65_536)
 def term_key(word: str) -> int:
     """The term that a folded word counts as; 0 for a stop word."""
     if word in STOP_WORDS:
@@ -54,7 +55,7 @@ def pair_keys(keys: Keys) -> Keys:
     return (keys[:-1] * _MIX) ^ (keys[1:] + _MIX)
 
 
-@lru_cache(maxsize=4_096)
+@remembered(4_096)
 def fold_speaker(name: str) -> str:
     return " ".join(words(name))
 
@@ -94,8 +95,15 @@ class _Vocabulary:
             self._words = _Words()
         return self._words
 
+    def begin_anew(self) -> None:
+        self._words = _Words()
+
+    def __len__(self) -> int:
+        return len(self._words)
+
 
 _VOCABULARY = _Vocabulary()
+forgettable(_VOCABULARY.begin_anew, _VOCABULARY.__len__)
 
 
 def _kind(word: str) -> int:
@@ -128,7 +136,7 @@ def read_lines(columns: Columns) -> Read:
     return _read(columns.days.tolist(), columns.speakers, columns.texts)
 
 
-@lru_cache(maxsize=4_096)
+@remembered(4_096)
 def _read_line(day: int, speaker: str, text: str) -> Read:
     """A bank grows by a row at a time, and a replay writes the same rows over and over."""
     return _read((day,), (speaker,), (text,))
@@ -156,7 +164,7 @@ def _read(days: Sequence[int], speakers: Sequence[str], texts: Sequence[str]) ->
     )  # fmt: skip
 
 
-@lru_cache(maxsize=8_192)
+@remembered(8_192)
 def _lead(day: int, speaker: str) -> tuple[str, ...]:
     """The pieces that date and speaker put before the text (see `embed_text`)."""
     dated: tuple[str, ...] = ()

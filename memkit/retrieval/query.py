@@ -6,12 +6,12 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memkit.memo import remembered
 from memkit.models import Kind, MemoryRecord
 from memkit.retrieval.lexicon import pair_keys, term_key
 from memkit.retrieval.postings import Keys
@@ -84,7 +84,7 @@ def read_query(query: Query) -> Asked:
     return _read(query.text, query.now.date() if query.now is not None else None)
 
 
-@lru_cache(maxsize=4_096)
+@remembered(4_096)
 def _read(text: str, today: date | None) -> Asked:
     """Replays and evaluations ask the same of many banks."""
     folded = words(text)

@@ -7,7 +7,7 @@ are not plain ASCII letters pass unchanged, so other languages keep their own wo
 
 from __future__ import annotations
 
-from functools import lru_cache
+from memkit.memo import remembered
 
 _VOWELS = frozenset("aeiouy")
 _DOUBLES = ("bb", "dd", "ff", "gg", "mm", "nn", "pp", "rr", "tt")
@@ -74,7 +74,7 @@ def _irregular() -> dict[str, str]:
 _IRREGULAR = _irregular()
 
 
-@lru_cache(maxsize=65_536)
+@remembered(65_536)
 def stem(word: str) -> str:
     """Stem of a lower-case word. Memoised: a bank repeats its words."""
     word = _IRREGULAR.get(word, word)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from datetime import datetime
-from functools import lru_cache
 
+from memkit.memo import remembered
 from memkit.models import MemoryRecord
 from memkit.retrieval.stem import stem
 
@@ -96,6 +96,6 @@ def embed_text(record: MemoryRecord) -> str:
     return f"{date}{speaker}{record.text}"
 
 
-@lru_cache(maxsize=16_384)
+@remembered(16_384)
 def is_unspaced(word: str) -> bool:
     return _IS_UNSPACED.match(word) is not None

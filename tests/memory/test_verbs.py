@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memkit import Memory
+from memkit import Memory, memo
 from memkit import errors as e
 
 MAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -270,7 +270,9 @@ def test_erase_leaves_nothing_of_the_user_and_all_of_the_others(memory: Memory, 
     memory.search("canary-Zebra", user_id="eve")
     memory.flush()
     before = memory.list(user_id="bob")
+    assert memo.held()
     receipt = memory.erase(user_id="eve")
+    assert not memo.held()
     assert receipt.counts
     assert "eve" not in receipt.subject
     for file in (tmp_path / "store").rglob("*"):
