@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from memkit.errors import StoreClosed
 from memkit.inputs import verb, wrong_verb
 from memkit.memory import Decisions, Memory, Names, Ops, ParkedTurns, Problems
 from memkit.models import Kind, MemoryRecord, Op
@@ -33,6 +34,7 @@ class AsyncMemory:
     def __init__(self, path: str | Path = "./memory", **options: Any) -> None:
         self._memory = Memory(path, **options)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="memkit-async")
+        self._closing = False
 
     @property
     def sync(self) -> Memory:
@@ -40,6 +42,11 @@ class AsyncMemory:
         return self._memory
 
     async def _run(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        if self._closing:
+            raise StoreClosed("this AsyncMemory is closed", fix="open it again: AsyncMemory(path)")
+        return await self._in_thread(call, *args, **kwargs)
+
+    async def _in_thread(self, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         # context variables travel with the call, as with asyncio.to_thread: a tracer finds the span it belongs to
         work = functools.partial(contextvars.copy_context().run, call, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -262,8 +269,11 @@ class AsyncMemory:
         return await self._run(self._memory.doctor, repair=repair, reembed=reembed)
 
     async def close(self) -> None:
-        await self._run(self._memory.close)
-        self._threads.shutdown(wait=False)
+        """Drain and close. Safe to call twice."""
+        if not self._closing:
+            self._closing = True
+            await self._in_thread(self._memory.close)
+            self._threads.shutdown(wait=False)
 
     async def __aenter__(self) -> AsyncMemory:
         return self

@@ -72,6 +72,10 @@ class Config:
             return cls()
         if isinstance(raw, Config):
             return raw
+        if not isinstance(raw, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidConfig(
+                f"config is {type(raw).__name__}", fix="pass memkit.Config(...) or a mapping of its keys"
+            )
         known = {f.name for f in fields(cls)}
         unknown = sorted(set(raw) - known)
         if unknown:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 from memkit.errors import InvalidInput, InvalidScope, InvalidText, InvalidTime, LimitExceeded, WrongName
@@ -96,6 +97,12 @@ def text_of(value: Any, name: str, max_bytes: int) -> str:
             fix="split it into several messages, or raise Config.max_message_bytes",
         )
     return value
+
+
+def path_of(value: Any, name: str) -> Path:
+    if not isinstance(value, str | Path) or not str(value) or "\x00" in str(value):
+        raise InvalidInput(f"{name} is no path", why=f"it is {value!r}"[:200], fix="pass a str or a pathlib.Path")
+    return Path(value)
 
 
 def aware(value: Any, name: str) -> datetime:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from memkit import inputs
 from memkit.config import Config
-from memkit.errors import InvalidInput, NotFound
-from memkit.inputs import aware, optional_id, scope_id, text_of, verb, whole_number
+from memkit.errors import NotFound
+from memkit.inputs import optional_id, path_of, scope_id, text_of, verb, whole_number
 from memkit.models import Bank, Kind, MemoryRecord, Op
 from memkit.pipeline import upkeep, writing
 from memkit.pipeline.ask import AS_OF, Ask
@@ -96,7 +96,8 @@ class Memory:
         """Remember what was said: a str, a message, or a list of messages as chat APIs have them.
 
         infer=True lets the manager decide what becomes of it; infer=False stores each turn as it is. wait=False returns
-        once the turn is durable. The same idempotency_key with the same body is stored once."""
+        once the turn is durable. The same idempotency_key with the same body is stored once. expires_at: when the
+        memories that this adds end; said again for longer, or without an end, they last as long."""
         return writing.add(
             self._runtime.alive(), messages, bank=self._bank(user_id, agent_id), session_id=session_id, at=at,
             metadata=metadata, idempotency_key=idempotency_key, infer=infer, wait=wait, expires_at=expires_at,
@@ -159,7 +160,10 @@ class Memory:
         expand: str | None = None,
     ) -> Hits:
         """The k best memories. as_of: a sequence number (what the store knew) or a time (what had been said)."""
-        ask = self._ask(query, user_id, agent_id, k, kinds, session_id, filters, as_of, expand)
+        ask = self._ask(
+            self._words(query, "the query"), user_id, agent_id, k, kinds=kinds, session_id=session_id, filters=filters,
+            as_of=as_of, expand=expand,
+        )  # fmt: skip
         return self._runtime.alive().asking.search(ask)
 
     @verb
@@ -177,7 +181,10 @@ class Memory:
         as_of: AS_OF | str = None,
     ) -> ContextBlock:
         """A block to put into a prompt: dated, chronological, rendered as data, never over max_tokens."""
-        ask = self._ask(query, user_id, agent_id, k, kinds, session_id, filters, as_of, None)
+        ask = self._ask(
+            self._words(query, "the query"), user_id, agent_id, k, kinds=kinds, session_id=session_id, filters=filters,
+            as_of=as_of,
+        )  # fmt: skip
         budget = whole_number(max_tokens, "max_tokens", 1, 1_000_000)
         return self._runtime.alive().asking.context(ask, budget)
 
@@ -193,8 +200,10 @@ class Memory:
         as_of: AS_OF | str = None,
     ) -> Answer:
         """Answer from memory with the configured model; says which memories it used."""
-        k = self._runtime.config.answer_candidates
-        ask = self._ask(question, user_id, agent_id, k, None, session_id, filters, as_of, None)
+        ask = self._ask(
+            self._words(question, "the question"), user_id, agent_id, self._runtime.config.answer_candidates,
+            session_id=session_id, filters=filters, as_of=as_of,
+        )  # fmt: skip
         return self._runtime.alive().asking.answer(ask)
 
     @verb
@@ -222,7 +231,8 @@ class Memory:
     ) -> Page:
         """Live memories in the order in which they were last written; pass `page.cursor` back to go on."""
         return upkeep.list_page(
-            self._runtime.alive(), self._ask(None, user_id, agent_id, 1, kinds, session_id, filters, None, None),
+            self._runtime.alive(),
+            self._ask("*", user_id, agent_id, 1, kinds=kinds, session_id=session_id, filters=filters),
             whole_number(limit, "limit", 1, 10_000), cursor,
         )  # fmt: skip
 
@@ -324,7 +334,7 @@ class Memory:
         from memkit.pipeline import portability
 
         return portability.export(
-            self._runtime.alive(), Path(path), None if user_id is None else scope_id(user_id, "user_id")
+            self._runtime.alive(), path_of(path, "path"), None if user_id is None else scope_id(user_id, "user_id")
         )
 
     @verb
@@ -336,7 +346,7 @@ class Memory:
             return writing.adopt(self._runtime.alive(), path)
         from memkit.pipeline import portability
 
-        return portability.import_(self._runtime.alive(), Path(path))
+        return portability.import_(self._runtime.alive(), path_of(path, "path"))
 
     @verb
     def flush(self) -> None:
@@ -376,52 +386,8 @@ class Memory:
     def _words(self, value: Any, name: str) -> str:
         return self._runtime.redacted(text_of(value, name, self._runtime.config.max_message_bytes))
 
-    def _ask(
-        self,
-        text: str | None,
-        user_id: str,
-        agent_id: str | None,
-        k: int,
-        kinds: Sequence[Kind] | None,
-        session_id: str | None,
-        filters: Mapping[str, Any] | None,
-        as_of: AS_OF | str,
-        expand: str | None,
-    ) -> Ask:
-        config = self._runtime.config
-        if expand not in (None, "sources"):
-            raise InvalidInput(f"expand={expand!r} is unknown", fix="pass expand='sources' or leave it out")
-        condition = None
-        if filters:
-            from memkit.filters import parse_filters
-
-            condition = parse_filters(filters)
-        return Ask(
-            text="*" if text is None else self._words(text, "the query"),
-            user_id=scope_id(user_id, "user_id"),
-            agent_id=None if agent_id is None else scope_id(agent_id, "agent_id"),
-            k=whole_number(k, "k", 1, config.max_k),
-            kinds=_kinds(kinds),
-            session_id=None if session_id is None else scope_id(session_id, "session_id"),
-            condition=condition,
-            as_of=_as_of(as_of),
-            expand=expand,
-        )
-
-
-def _as_of(value: Any) -> AS_OF:
-    if value is None:
-        return None
-    if isinstance(value, int) and not isinstance(value, bool):
-        return whole_number(value, "as_of", 0, 2**63 - 1)
-    return aware(value, "as_of")
-
-
-def _kinds(kinds: Sequence[Kind] | None) -> tuple[Kind, ...] | None:
-    if kinds is None:
-        return None
-    given: tuple[Kind, ...] = (kinds,) if isinstance(kinds, str) else tuple(kinds)  # type: ignore[assignment]
-    unknown = [kind for kind in given if kind not in ("fact", "episode")]
-    if unknown or not given:
-        raise InvalidInput(f"kinds={kinds!r} is unknown", fix="pass kinds=['fact'], ['episode'] or both")
-    return given
+    def _ask(self, text: str, user_id: str, agent_id: str | None, k: int, **more: Any) -> Ask:
+        return Ask.of(
+            text, scope_id(user_id, "user_id"), None if agent_id is None else scope_id(agent_id, "agent_id"),
+            whole_number(k, "k", 1, self._runtime.config.max_k), **more,
+        )  # fmt: skip

@@ -16,7 +16,7 @@ from agents.memory import Session, SessionSettings
 from agents.run_config import CallModelData, ModelInputData
 
 from memkit import AsyncMemory, Memory
-from memkit.errors import MemkitError, NotFound, UndoConflict
+from memkit.errors import NotFound, UndoConflict
 from memkit.models import Turn
 from memkit.pipeline.open_bank import OpenBank
 from memkit_plug.talk import Message, Recalled, Talk, plain, text_of
@@ -122,7 +122,7 @@ class MemkitSession:
         for message in _said([item] if item else []):
             try:
                 await asyncio.to_thread(self._unlearn, message["content"])
-            except MemkitError as error:
+            except Exception as error:
                 log.warning("a popped message could not be un-learned (%s)", type(error).__name__)
         return item
 
@@ -159,7 +159,10 @@ class MemkitSession:
     def _learned_turn(self, memory: Memory, text: str) -> Turn | None:
         """The newest turn of these words in this session that is not undone yet, once it is decided."""
         bank = self._bank(memory)
-        turns = [turn for turn in bank.turns(self._talk.session_id) if turn.text == text]
+        kept = bank.redacted(text)  # the history holds the words as they were said, the journal as they may be kept
+        turns = [turn for turn in bank.turns(self._talk.session_id) if turn.text == kept]
+        if not turns:
+            log.warning("a popped message could not be un-learned: the journal has no turn of these words")
         for turn in reversed(turns):
             if not bank.settled(turn.intake_id, _SETTLE_S):
                 log.warning("a popped message could not be un-learned: it is still being decided")

@@ -12,6 +12,7 @@ from memkit import Memory, __version__
 from memkit.errors import MemkitError, MissingExtra, NoModel
 from memkit.models import MemoryRecord, Op
 from memkit.net.tenants import Tenant
+from memkit_mcp.bound import refuse_others
 from memkit_mcp.greeting import INSTRUCTIONS, NAME
 from memkit_mcp.scope import Scope
 
@@ -75,13 +76,17 @@ def _writing_tools(server: MCPServer[Any], scope: Scope) -> None:
     @told
     def update_memory(id: MemoryId, text: str) -> JSON:
         """Replace the text of one memory. The earlier text stays in its history."""
-        return shown(scope.memory.update(id, text, user_id=scope.writable().user_id))
+        who = scope.writable()
+        refuse_others(scope.memory, who, memory_id=id)
+        return shown(scope.memory.update(id, text, user_id=who.user_id))
 
     @server.tool(title="Forget a memory", annotations=CHANGES)
     @told
     def delete_memory(id: MemoryId) -> JSON:
         """End one memory. undo brings it back."""
-        return changed(scope.memory.delete(id, user_id=scope.writable().user_id))
+        who = scope.writable()
+        refuse_others(scope.memory, who, memory_id=id)
+        return changed(scope.memory.delete(id, user_id=who.user_id))
 
     @server.tool(title="Undo", annotations=CHANGES)
     @told
@@ -90,7 +95,9 @@ def _writing_tools(server: MCPServer[Any], scope: Scope) -> None:
         trace_id: Annotated[str | None, Field(description="Everything that one add_memory led to.")] = None,
     ) -> JSON:
         """Take one change back, or all that an add_memory led to. Name exactly one of them."""
-        ops = scope.memory.undo(user_id=scope.writable().user_id, op_id=op_id, turn_id=trace_id)
+        who = scope.writable()
+        refuse_others(scope.memory, who, op_id=op_id, trace_id=trace_id)
+        ops = scope.memory.undo(user_id=who.user_id, op_id=op_id, turn_id=trace_id)
         return {"undone": [changed(op) for op in ops]}
 
     @server.tool(title="Rate", annotations=RATES)
@@ -103,8 +110,10 @@ def _writing_tools(server: MCPServer[Any], scope: Scope) -> None:
         comment: str | None = None,
     ) -> JSON:
         """Say whether what was remembered or found helped. The memory is trained on this."""
+        who = scope.writable()
+        refuse_others(scope.memory, who, trace_id=trace_id)
         noted = scope.memory.feedback(
-            trace_id, user_id=scope.writable().user_id, label=label, reward=reward, expected=expected, comment=comment
+            trace_id, user_id=who.user_id, label=label, reward=reward, expected=expected, comment=comment
         )
         return {"feedback_id": noted}
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import importlib.util
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from memkit.errors import MissingExtra
+from memkit.inputs import whole_number
 from memkit_mcp.greeting import greet_first
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ def serve_http(
     open_memory: Callable[[], Memory], tenants: Tenants, *, host: str = "127.0.0.1", port: int = 8787
 ) -> None:
     _require("mcp", "uvicorn")
+    whole_number(port, "port", 0, 65_535)
     quick_imports()
     import uvicorn
 
@@ -61,7 +64,7 @@ def quick_imports() -> None:
     enabled = gc.isenabled()
     gc.disable()
     try:
-        import memkit_mcp.http  # noqa: F401 - this is the import
+        importlib.import_module("memkit_mcp.http")
     finally:
         if enabled:
             gc.freeze()

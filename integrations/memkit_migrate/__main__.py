@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 2
     sys.stdout.write((json.dumps(report.to_dict(), ensure_ascii=False) if args.json else str(report)) + "\n")
-    return 0 if report.added else 1 if report.problems else 4
+    return report.code
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit.errors import InvalidInput
-from memkit_migrate.moving import Foreign, Unreadable, moment, text_in
+from memkit_migrate.moving import Foreign, Unreadable, key_of, moment, text_in
 
 Found = Iterator[Foreign | Unreadable]
 
@@ -33,8 +33,8 @@ def from_langgraph(source: Any, *, user_id: str | None = None, user_label: int =
             yield Unreadable(where, "its value has no text")
             continue
         yield Foreign(
-            text=text, user_id=owner, key=f"langgraph:{json.dumps([*namespace, key])}", at=moment(at),
-            metadata={"namespace": list(namespace), "key": key} | _rest(value),
+            text=text, user_id=owner, key=key_of("langgraph", json.dumps([*namespace, key])), at=moment(at),
+            metadata={"namespace": list(namespace), "key": key} | _rest(value), where=where,
         )  # fmt: skip
 
 
@@ -51,16 +51,21 @@ def _in_file(path: Path) -> Iterator[tuple[Sequence[str], str, Any, Any]]:
         raise InvalidInput(f"{path} is no file", fix="pass the database file of the SqliteStore")
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
         try:
-            rows = database.execute("SELECT prefix, key, value, updated_at FROM store ORDER BY prefix, key")
+            for prefix, key, value, at in database.execute(
+                "SELECT prefix, key, value, updated_at FROM store ORDER BY prefix, key"
+            ):
+                yield str(prefix).split("."), str(key), _loaded(value), at
         except sqlite3.DatabaseError as error:
             raise InvalidInput(
                 f"{path} is no LangGraph store", why=str(error), fix="pass the file that SqliteStore was given"
             ) from None
-        for prefix, key, value, at in rows:
-            try:
-                yield str(prefix).split("."), str(key), json.loads(value), at
-            except (ValueError, TypeError):
-                yield str(prefix).split("."), str(key), None, at
+
+
+def _loaded(raw: Any) -> Any:
+    try:
+        return json.loads(raw)
+    except (ValueError, TypeError, RecursionError):
+        return None
 
 
 def _in_store(store: Any) -> Iterator[tuple[Sequence[str], str, Any, Any]]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from memkit.errors import InvalidInput
-from memkit_migrate.moving import Foreign, Unreadable, moment, text_in
+from memkit.inputs import has_surrogates
+from memkit_migrate.moving import Foreign, Unreadable, key_of, moment, text_in
 
 MAX_LINE = 1_000_000
 
@@ -17,7 +18,7 @@ MAX_LINE = 1_000_000
 def from_jsonl(path: str | Path, *, user_id: str | None = None) -> Iterator[Foreign | Unreadable]:
     place = Path(path).expanduser()
     try:
-        file = place.open(encoding="utf-8", errors="strict")
+        file = place.open(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise InvalidInput(f"cannot read {place}", why=str(error.strerror), fix="pass a file of JSON lines") from None
     with file:
@@ -29,6 +30,8 @@ def from_jsonl(path: str | Path, *, user_id: str | None = None) -> Iterator[Fore
 
 
 def _memory(raw: str, user_id: str | None, where: str) -> Foreign | Unreadable:
+    if has_surrogates(raw):
+        return Unreadable(where, "it is not UTF-8")
     try:
         item: Any = json.loads(raw)
     except (ValueError, RecursionError):
@@ -45,10 +48,10 @@ def _memory(raw: str, user_id: str | None, where: str) -> Foreign | Unreadable:
     metadata = item.get("metadata")
     key = item.get("id")
     return Foreign(
-        text=text, user_id=owner, key=f"jsonl:{key if isinstance(key, str | int) else text}",
+        text=text, user_id=owner, key=key_of("jsonl", str(key) if isinstance(key, str | int) else text),
         agent_id=_id(item.get("agent_id")), session_id=_id(item.get("session_id")), speaker=_id(item.get("speaker")),
         at=moment(item.get("at") or item.get("created_at")),
-        metadata=metadata if isinstance(metadata, Mapping) else {},
+        metadata=metadata if isinstance(metadata, Mapping) else {}, where=where,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit.errors import InvalidInput
-from memkit_migrate.moving import Foreign, Unreadable, moment, text_in
+from memkit_migrate.moving import Foreign, Unreadable, key_of, moment, text_in
 from memkit_migrate.pickled import NotPlain, read
 
 Found = Iterator[Foreign | Unreadable]
@@ -41,14 +41,26 @@ def _stored(place: Path, user_id: str | None) -> Found:
             fix="pass the `path` of its vector store, or a JSON file with what get_all() returns",
         )  # fmt: skip
     for file in files:
-        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
-            for number, (raw,) in enumerate(database.execute("SELECT point FROM points"), start=1):
-                where = f"{file.parent.name} point {number}"
-                try:
-                    point = read(raw)
-                    yield _memory(point["payload"], str(point["id"]), user_id, where)
-                except (NotPlain, KeyError, TypeError) as error:
-                    yield Unreadable(where, f"it cannot be read ({error})")
+        try:
+            with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
+                for number, (raw,) in enumerate(database.execute("SELECT point FROM points"), start=1):
+                    yield _point(raw, user_id, f"{file.parent.name} point {number}")
+        except sqlite3.DatabaseError as error:
+            raise InvalidInput(
+                f"{file} is no Qdrant storage", why=str(error),
+                fix="pass the folder of mem0's vector store as it was written, or a JSON export",
+            ) from None  # fmt: skip
+
+
+def _point(raw: Any, user_id: str | None, where: str) -> Foreign | Unreadable:
+    try:
+        point = read(raw)
+        payload, key = point["payload"], str(point["id"])
+    except (NotPlain, KeyError, TypeError, ValueError) as error:
+        return Unreadable(where, f"it cannot be read ({error})")
+    if not isinstance(payload, Mapping):
+        return Unreadable(where, "it has no payload")
+    return _memory(payload, key, user_id, where)
 
 
 def _exported(place: Path, user_id: str | None) -> Found:
@@ -56,7 +68,7 @@ def _exported(place: Path, user_id: str | None) -> Found:
         raw = json.loads(place.read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidInput(f"cannot read {place}", why=str(error.strerror), fix="pass a folder or a file") from None
-    except ValueError:
+    except (ValueError, RecursionError):  # also what is not UTF-8, and what is nested without end
         raise InvalidInput(f"{place} is not JSON", fix="write json.dumps(memory.get_all(...)) to a file") from None
     if isinstance(raw, Mapping):
         raw = next((raw[name] for name in ("results", "memories", "data") if isinstance(raw.get(name), list)), None)
@@ -80,10 +92,10 @@ def _memory(payload: Mapping[str, Any], key: str, user_id: str | None, where: st
     if not isinstance(owner, str):
         return Unreadable(where, "it names no user; say whose it is with user_id= (--user)")
     return Foreign(
-        text=text, user_id=owner, key=f"mem0:{key or text}", agent_id=_id(payload.get("agent_id")),
+        text=text, user_id=owner, key=key_of("mem0", key or text), agent_id=_id(payload.get("agent_id")),
         session_id=_id(payload.get("run_id")), speaker=_id(payload.get("actor_id")),
         at=moment(payload.get("updated_at")) or moment(payload.get("created_at")),
-        metadata={name: value for name, value in merged.items() if value is not None},
+        metadata={name: value for name, value in merged.items() if value is not None}, where=where,
     )  # fmt: skip
 
 

@@ -9,10 +9,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memkit import Memory
-from memkit.errors import InvalidInput
+from memkit.config import Config
+from memkit.errors import IdempotencyConflict, InvalidInput
+from memkit.inputs import MAX_ID_BYTES, aware, json_object, messages, optional_id, scope_id
+from memkit.models import digest
 
 MOST_PROBLEMS = 100
-"""Problems that a report spells out; the rest are counted."""
+"""Records that a report names; the rest are counted."""
+MOST_NESTED = 16
+"""How deep the words of a record are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,8 @@ class Foreign:
     speaker: str | None = None
     at: datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    where: str = ""
+    """Its place in what was read, for the report: a key may hold its words."""
 
     def fields(self) -> dict[str, Any]:
         return {
@@ -52,6 +59,8 @@ class Report:
     """In a dry run: would be looked at; whether the store has them already is not asked."""
     known: int = 0
     """In the store already: moved before, or said here in the same words."""
+    changed: int = 0
+    """Moved before, and another text, time or metadata now: what was moved stays as it is."""
     problems: int = 0
     users: Counter[str] = field(default_factory=Counter[str])
     listed: list[Unreadable] = field(default_factory=list[Unreadable])
@@ -59,22 +68,26 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         return {
             "dry_run": self.dry_run, "read": self.read, "added": self.added, "known": self.known,
-            "problems": self.problems, "users": dict(self.users),
+            "changed": self.changed, "problems": self.problems, "users": dict(self.users),
             "listed": [{"where": one.where, "why": one.why} for one in self.listed],
         }  # fmt: skip
 
     def __str__(self) -> str:
         verb = "would be moved" if self.dry_run else "moved"
         lines = [
-            f"{self.read} read: {self.added} {verb}, {self.known} known already, {self.problems} not movable"
-            f" ({len(self.users)} users)"
+            f"{self.read} read: {self.added} {verb}, {self.known} known already, {self.changed} changed since they"
+            f" were moved, {self.problems} not movable ({len(self.users)} users)"
         ]
         lines += [f"  {one.where}: {one.why}" for one in self.listed]
-        hidden = self.problems - len(self.listed)
+        hidden = self.problems + self.changed - len(self.listed)
         return "\n".join([*lines, f"  … and {hidden} more"] if hidden > 0 else lines)
 
-    def _problem(self, found: Unreadable) -> None:
-        self.problems += 1
+    @property
+    def code(self) -> int:
+        """What a command line exits with."""
+        return 0 if self.added else 1 if self.problems or self.changed else 4
+
+    def name(self, found: Unreadable) -> None:
         if len(self.listed) < MOST_PROBLEMS:
             self.listed.append(found)
 
@@ -86,17 +99,46 @@ def migrate(memory: Memory | None, source: Iterable[Foreign | Unreadable], *, dr
     for found in source:
         report.read += 1
         if isinstance(found, Unreadable):
-            report._problem(found)
+            report.problems += 1
+            report.name(found)
             continue
         try:
-            added = 1 if dry_run or memory is None else memory.import_([found.fields()])
-        except InvalidInput as error:
-            report._problem(Unreadable(found.key, str(error)))
+            added = _checked(found) if dry_run or memory is None else memory.import_([found.fields()])
+        except IdempotencyConflict:
+            report.changed += 1
+            report.name(Unreadable(found.where or found.key, "it changed since it was moved; what was moved stays"))
+            continue
+        except (InvalidInput, RecursionError) as error:
+            why = str(error) if isinstance(error, InvalidInput) else "its metadata is nested too deep"
+            report.problems += 1
+            report.name(Unreadable(found.where or found.key, why))
             continue
         report.added += added
         report.known += 1 - added
         report.users[found.user_id] += added
     return report
+
+
+def _checked(found: Foreign) -> int:
+    """Refuses what moving it would refuse."""
+    scope_id(found.user_id, "user_id")
+    scope_id(found.key, "key")
+    optional_id(found.agent_id, "agent_id")
+    optional_id(found.session_id, "session_id")
+    if found.at is not None:
+        aware(found.at, "at")
+    limits, said = Config(), {"role": "user", "content": found.text, "name": found.speaker}
+    messages(said, max_bytes=limits.max_message_bytes, max_messages=1)
+    json_object(found.metadata, "metadata", limits.max_metadata_bytes)
+    return 1
+
+
+def key_of(system: str, name: str) -> str:
+    """name: its id over there, or its words where it has none. What is no id here is named by its digest; the rest
+    stay as earlier versions wrote them, so that coming again is still safe."""
+    key = f"{system}:{name}"
+    is_id = "\x00" not in key and len(key.encode("utf-8", "surrogatepass")) <= MAX_ID_BYTES
+    return key if is_id else f"{system}:{digest(name)}"
 
 
 def moment(raw: Any) -> datetime | None:
@@ -115,12 +157,12 @@ def moment(raw: Any) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def text_in(value: Any) -> str:
+def text_in(value: Any, deeper: int = MOST_NESTED) -> str:
     """The words of a memory in the shapes that people store; "" where there are none."""
     if isinstance(value, str):
         return value.strip()
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and deeper:
         for name in ("text", "memory", "data", "content", "value", "fact"):
-            if text := text_in(value.get(name)):
+            if text := text_in(value.get(name), deeper - 1):
                 return text
     return ""

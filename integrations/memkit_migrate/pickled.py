@@ -43,7 +43,7 @@ def read(raw: bytes) -> Any:
             machine.step(opcode.name, argument)
     except NotPlain:
         raise
-    except (IndexError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise NotPlain(f"it is damaged ({type(error).__name__})") from None
     raise NotPlain("it has no end")
 

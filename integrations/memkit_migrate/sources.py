@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from memkit import Memory
@@ -25,8 +26,16 @@ def read(source: str, path: str, user_id: str | None, user_label: int) -> Iterat
 
 
 def run(source: str, path: str, store: str, *, user_id: str | None, user_label: int, dry_run: bool) -> Report:
+    """A source that cannot be read, or has nothing to move, begins no store."""
     found = read(source, path, user_id, user_label)
     if dry_run:
         return migrate(None, found, dry_run=True)
+    head: list[Foreign | Unreadable] = []
+    for one in found:
+        head.append(one)
+        if isinstance(one, Foreign):
+            break
+    else:
+        return migrate(None, head)
     with Memory(store) as memory:
-        return migrate(memory, found)
+        return migrate(memory, itertools.chain(head, found))

@@ -67,7 +67,7 @@ async def body_of(receive: Receive, most: int) -> bytes:
 
 
 async def send_json(send: Send, status: int, data: Any) -> None:
-    raw = json.dumps(data, ensure_ascii=False).encode()
+    raw = json.dumps(data).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(raw)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": raw})

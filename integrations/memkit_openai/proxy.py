@@ -10,15 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import httpx
 
 from memkit import Memory
-from memkit.errors import InvalidInput, MemkitError, NotFound
+from memkit.errors import InvalidInput, MemkitError, NotFound, StoreError
 from memkit.inputs import optional_id, scope_id, whole_number
 from memkit.net.pinned import PinnedTransport
 from memkit.net.tenants import Tenants
@@ -168,7 +169,9 @@ class _Proxy:
             who, body, header(asgi, b"idempotency-key"), header(asgi, b"x-stainless-retry-count")
         )
         if recalled.block:
-            body = json.dumps(dialect.injected(request, recalled.block), ensure_ascii=False).encode()
+            # whatever does not go into JSON again, the app gets an answer to its own words
+            with contextlib.suppress(ValueError, RecursionError):
+                body = json.dumps(dialect.injected(request, recalled.block)).encode()  # ASCII: half an emoji passes
         return Exchange(talk, asked, recalled, dialect.heard(), attempt), body
 
     async def _pass(self, asgi: Message, body: bytes, exchange: Exchange | None, receive: Receive, send: Send) -> None:
@@ -216,7 +219,9 @@ class _Proxy:
         """The base URL's own path stands for a leading /v1."""
         path: bytes = asgi.get("raw_path") or asgi["path"].encode()
         path = path.partition(b"?")[0]
-        if not path.startswith(b"/") or b"//" in path or any(part in (b".", b"..") for part in path.split(b"/")):
+        # the API may read an escaped dot or slash as a plain one
+        parts = re.split(rb"[/\\]", unquote_to_bytes(path))
+        if not path.startswith(b"/") or b"//" in path or b"." in parts or b".." in parts:
             raise Refused(400, "invalid_request_error", "this path is not passed on")
         if self._upstream.path.endswith("/v1") and (path == b"/v1" or path.startswith(b"/v1/")):
             path = path[3:]
@@ -230,17 +235,28 @@ class _Proxy:
         try:
             given = json.loads(body)
             trace_id = given.pop("trace_id")
-            noted = await asyncio.to_thread(self._memory.feedback, trace_id, user_id=talk.user_id, **given)
+            noted = await asyncio.to_thread(self._note, talk, trace_id, given)
         except NotFound as error:
             raise Refused(404, "not_found", str(error)) from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             why = str(error) if isinstance(error, InvalidInput) else 'send {"trace_id": …, "label": "up"}'
             raise Refused(400, "invalid_request_error", why) from None
+        except MemkitError as error:
+            what = f"the memory could not note it ({type(error).__name__}); send it again later"
+            raise Refused(503 if isinstance(error, StoreError) else 500, "memory_unavailable", what) from None
         await send_json(send, 200, {"feedback_id": noted})
 
 
+    def _note(self, talk: Talk, trace_id: Any, given: dict[str, Any]) -> str:
+        if talk.agent_id is not None:
+            bank = self._memory.bank(user_id=talk.user_id, agent_id=talk.agent_id)
+            if not bank.knows(scope_id(trace_id, "trace_id")):
+                raise NotFound(f"no trace {trace_id} for this agent", fix="pass the trace_id of an answer it was given")
+        return self._memory.feedback(trace_id, user_id=talk.user_id, **given)
+
+
 @contextlib.asynccontextmanager
-async def _until_gone(receive: Receive) -> AsyncIterator[None]:
+async def _until_gone(receive: Receive) -> AsyncGenerator[None]:
     """Stops the block when the client hangs up, so that a model does not go on writing for nobody."""
     task = asyncio.current_task()
     gone = False

@@ -6,6 +6,7 @@ import importlib.util
 
 from memkit import Memory
 from memkit.errors import InvalidConfig, MissingExtra
+from memkit.inputs import whole_number
 from memkit.net.tenants import Tenants
 from memkit.net.urls import literal
 from memkit_openai.proxy import proxy_app
@@ -23,6 +24,7 @@ def serve_proxy(
 ) -> None:
     if importlib.util.find_spec("uvicorn") is None:
         raise MissingExtra("the proxy needs the package uvicorn", fix='pip install "memkit[proxy]"')
+    whole_number(port, "port", 0, 65_535)
     ip = literal(host)
     local = host == "localhost" or (ip is not None and ip.is_loopback)
     if not local and tenants is None:

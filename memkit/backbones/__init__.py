@@ -4,6 +4,7 @@ when it is asked for."""
 from __future__ import annotations
 
 import importlib.util
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -12,7 +13,7 @@ from memkit.backbones.base import Backbone
 from memkit.errors import InvalidConfig, MissingExtra
 from memkit.roles.base import RoleName
 
-__all__ = ["make_backbone", "tiny_path"]
+__all__ = ["check_options", "make_backbone", "tiny_path"]
 
 _ROLES = (*get_args(RoleName), "default")
 _SPECS = 'None (rules), "openai:NAME", "hf:PATH_OR_ID", "tiny", a function of messages, a Backbone, or roles → these'
@@ -23,22 +24,18 @@ def make_backbone(spec: Any, *, base_url: str | None = None, api_key: Any = None
     In a mapping of roles, roles without an entry use "default", or the rules."""
     if isinstance(spec, Mapping):
         return _routed(cast(Mapping[str, Any], spec), base_url=base_url, api_key=api_key, options=options)
-    if isinstance(spec, str) and spec.startswith("openai:"):
-        from memkit.backbones.openai import OpenAIBackbone
-
+    if isinstance(spec, str) and _hosted(spec):
         name = spec.removeprefix("openai:")
-        return _built(OpenAIBackbone, name, options | {"base_url": base_url, "api_key": api_key}, spec)
+        return _built(_class_of(spec), name, options | {"base_url": base_url, "api_key": api_key}, spec)
     if base_url is not None or api_key is not None:
         raise InvalidConfig(
             "base_url= and api_key= need a hosted model",
             why=f"the model is {_kind(spec)}",
             fix='pass model="openai:NAME"',
         )
-    if isinstance(spec, str) and (spec == "tiny" or spec.startswith("hf:")):
-        from memkit.backbones.hf import HFBackbone
-
+    if isinstance(spec, str) and _local(spec):
         path = str(tiny_path()) if spec == "tiny" else spec.removeprefix("hf:")
-        return _built(HFBackbone, path, options, spec)
+        return _built(_class_of(spec), path, options, spec)
     if spec is None:
         from memkit.backbones.rules import RuleBackbone
 
@@ -54,6 +51,22 @@ def make_backbone(spec: Any, *, base_url: str | None = None, api_key: Any = None
     raise InvalidConfig(
         f"model {_kind(spec)} is unknown", why=f"a model is {_SPECS}", fix="pass one of these as model="
     )
+
+
+def check_options(spec: Any, options: Mapping[str, Any]) -> None:
+    """Refuse an option that nothing reads (a misspelt argument of `Memory` ends up here) before anything is written,
+    although the backbone is made when it is first needed."""
+    if isinstance(spec, Mapping):
+        for one in cast(Mapping[str, Any], spec).values():
+            if isinstance(one, str):
+                check_options(one, options if _hosted(one) else _without_access(options))
+    elif not isinstance(spec, str):
+        make_backbone(spec, **options)
+    elif (_hosted(spec) or _local(spec)) and options:
+        known = inspect.signature(_class_of(spec)).parameters
+        for name in options if _hosted(spec) else _without_access(options):
+            if name not in known:
+                raise _no_option(name, spec)
 
 
 def tiny_path() -> Path:
@@ -82,7 +95,7 @@ def _routed(spec: Mapping[str, Any], *, base_url: str | None, api_key: Any, opti
         # two roles on one checkpoint share its weights
         key = one if isinstance(one, str) else id(one)
         if key not in made:
-            hosted = isinstance(one, str) and one.startswith("openai:")
+            hosted = isinstance(one, str) and _hosted(one)
             access = {"base_url": base_url, "api_key": api_key} if hosted else {}
             own = isinstance(one, Backbone) or one is None
             made[key] = make_backbone(one, **access, **({} if own else options))
@@ -96,12 +109,42 @@ def _built(make: Any, first: Any, options: Mapping[str, Any], spec: str) -> Any:
     try:
         return make(first, **options) if first is not None else make(**options)
     except TypeError as error:
-        if "unexpected keyword argument" not in str(error):
+        if "unexpected keyword argument" in str(error):
+            name = str(error).rsplit("argument", 1)[-1].strip().strip("'")
+        elif "takes no arguments" in str(error) and options:
+            name = next(iter(options))
+        else:
             raise
-        name = str(error).rsplit("argument", 1)[-1].strip().strip("'")
-        raise InvalidConfig(
-            f"{name}= is no option of {spec}", why="nothing there reads it", fix="drop it, or correct its spelling"
-        ) from None
+        raise _no_option(name, spec) from None
+
+
+def _no_option(name: str, spec: str) -> InvalidConfig:
+    return InvalidConfig(
+        f"{name}= is no option of {spec}", why="neither Memory nor the model reads it",
+        fix="drop it, or correct its spelling",
+    )  # fmt: skip
+
+
+def _class_of(spec: str) -> Any:
+    if _hosted(spec):
+        from memkit.backbones.openai import OpenAIBackbone
+
+        return OpenAIBackbone
+    from memkit.backbones.hf import HFBackbone
+
+    return HFBackbone
+
+
+def _hosted(spec: str) -> bool:
+    return spec.startswith("openai:")
+
+
+def _local(spec: str) -> bool:
+    return spec == "tiny" or spec.startswith("hf:")
+
+
+def _without_access(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in ("base_url", "api_key")}
 
 
 def _kind(spec: Any) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
-from datetime import datetime
+from json import loads
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from memkit.cli import adapters, servers, show
-from memkit.errors import NotAStore
+from memkit.errors import InvalidInput, NotAStore
 from memkit.memory import Memory
 from memkit.models import to_json
 from memkit.pipeline import portability
@@ -50,6 +50,12 @@ def opened(
     options: dict[str, Any] = {"base_url": base_url} if base_url else {}
     # Turns that the app accepted are the app's to decide, with its own model: looking at a store decides nothing.
     return Memory(store, model=model, embedder=embedder, config={"workers": 0}, **options)
+
+
+def moment(given: str | None) -> int | str | None:
+    """A sequence number, or what is left to be read as a time."""
+    # isdigit takes "²" for a number, and int() refuses more than some thousand digits
+    return int(given) if given is not None and given.isascii() and given.isdecimal() and len(given) < 100 else given
 
 
 @app.command()
@@ -95,9 +101,8 @@ def search(
     json: Json = False,
 ) -> None:
     """Find memories."""
-    moment: int | str | None = int(as_of) if as_of is not None and as_of.isdigit() else as_of
     with opened(store, embedder=embedder) as memory:
-        hits = memory.search(query, user_id=user, agent_id=agent, k=k, as_of=moment)
+        hits = memory.search(query, user_id=user, agent_id=agent, k=k, as_of=moment(as_of))
     if json:
         show.as_json({"trace_id": hits.trace_id, "hits": list(hits)})
         return
@@ -184,9 +189,9 @@ def undo(
     json: Json = False,
 ) -> None:
     """Take operations back; history keeps both."""
-    moment: Any = int(since) if since is not None and since.isdigit() else since and datetime.fromisoformat(since)
+    back_to: Any = moment(since)  # the verb reads a time as text too, and says what is wrong with it
     with opened(store) as memory:
-        ops = memory.undo(user_id=user, op_id=op, turn_id=turn, since=moment)
+        ops = memory.undo(user_id=user, op_id=op, turn_id=turn, since=back_to)
     show.as_json(ops) if json else show.history(ops, "undone")
     if not ops:
         raise typer.Exit(4)
@@ -263,24 +268,44 @@ def import_(
     store: Store = DEFAULT_STORE,
     source: Annotated[str | None, typer.Option("--from", help="mem0, langgraph or jsonl; else our own export.")] = None,
     user: Annotated[str | None, typer.Option("--user", "-u", help="Whose memories are those that name nobody.")] = None,
-    user_label: Annotated[int, typer.Option("--user-label", help="Which label of a LangGraph namespace.")] = -1,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --from: read and check only.")] = False,
+    user_label: Annotated[
+        int | None, typer.Option("--user-label", help="Which label of a LangGraph namespace; by default, the last.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and check only.")] = False,
     json: Json = False,
 ) -> None:
     """Read a file that `memkit export` wrote, or move in from another system with --from."""
     if source is not None:
         moved: Any = importlib.import_module("memkit_migrate").run(
-            source, str(path), str(store), user_id=user, user_label=user_label, dry_run=dry_run
-        )
+            source, str(path), str(store), user_id=user, user_label=-1 if user_label is None else user_label,
+            dry_run=dry_run,
+        )  # fmt: skip
         show.as_json(moved.to_dict()) if json else show.out.print("\n".join(map(show.visible, str(moved).splitlines())))
-        raise typer.Exit(0 if moved.added else 1 if moved.problems else 4)
-    if not store.exists():
-        portability.check(path)  # a bad file begins no store
-    with opened(store, create=True) as memory:
-        count = memory.import_(path)
-    show.as_json({"records": count}) if json else show.out.print(f"{count} records read from {path}")
+        raise typer.Exit(moved.code)
+    if user is not None or user_label is not None:
+        raise InvalidInput(
+            "--user and --user-label need --from", why="our own export names the user of each record",
+            fix="leave them out, or say with --from whose format it is: mem0, langgraph or jsonl",
+        )  # fmt: skip
+    if dry_run:
+        count = checked(path)
+    else:
+        if not store.exists():
+            portability.check(path)  # a bad file begins no store
+        with opened(store, create=True) as memory:
+            count = memory.import_(path)
+    told = f"{count} records {'would be ' if dry_run else ''}read from {path}"
+    show.as_json({"records": count} | ({"dry_run": True} if dry_run else {})) if json else show.out.print(told)
     if not count:
         raise typer.Exit(4)
+
+
+def checked(path: Path) -> int:
+    """How many records an export holds: what its closing line says, once that has been checked."""
+    portability.check(path)
+    with path.open("rb") as file:
+        ends = (loads(line) for line in file if b'"memkit_end"' in line)
+        return next(end["memkit_end"] for end in ends if "memkit_end" in end)
 
 
 @app.command()

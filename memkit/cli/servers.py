@@ -21,6 +21,7 @@ Model = Annotated[str | None, typer.Option("--model", "-m", help='"openai:NAME",
 BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Endpoint of an openai: model.")]
 Embedder = Annotated[str | None, typer.Option("--embedder", help='"hash" (default), "minilm", "openai:NAME".')]
 Host = Annotated[str, typer.Option("--host", help="Beyond 127.0.0.1, put TLS in front.")]
+Port = Annotated[int, typer.Option("--port", min=1, max=65_535)]
 Tokens = Annotated[Path | None, typer.Option("--tokens", envvar="MEMKIT_TOKENS", help='JSON file: {"TOKEN": "USER"}.')]
 DEFAULT_STORE = Path("./memory")
 TOKEN_VARIABLE = "MEMKIT_TOKEN"
@@ -33,7 +34,7 @@ def serve(
     agent: Agent = None,
     http: Annotated[bool, typer.Option("--http", help="Streamable HTTP instead of stdio; needs tokens.")] = False,
     host: Host = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port")] = 8787,
+    port: Port = 8787,
     tokens: Tokens = None,
     model: Model = None,
     base_url: BaseUrl = None,
@@ -68,7 +69,7 @@ def proxy(
     store: Store = DEFAULT_STORE,
     user: Annotated[str | None, typer.Option("--user", "-u", help="Who speaks where no header says so.")] = None,
     host: Host = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port")] = 8788,
+    port: Port = 8788,
     tokens: Tokens = None,
     max_tokens: Annotated[int, typer.Option("--max-tokens", help="Size of the block of memories.")] = 800,
     model: Model = None,

@@ -322,12 +322,11 @@ class Journal(JournalReader):
             erase.mark_done(tx, open_ones)
 
     def load(self, records: Iterable[JSON]) -> int:
-        """Write records that `dump` gave. Records that are there already are skipped, so an import that was
-        interrupted is finished by repeating it. Returns how many were new."""
+        """Write records that `dump` gave, all or none, in one commit: what is refused in the middle leaves nothing
+        behind. Records that are there already are skipped. Returns how many were new. Other writers wait meanwhile."""
         loader = portable.Loader()
-        for batch in portable.batches(records):
-            with self._engine.write() as tx:
-                loader.load(tx, batch)
+        with self._engine.write() as tx:
+            loader.load(tx, records)
         self._signal()
         return loader.written
 

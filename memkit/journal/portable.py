@@ -1,22 +1,22 @@
 """The journal as a stream of JSON records, and back: nothing is lost, and a record that is there already is skipped.
 
 Banks travel whole. Sequence numbers are kept where the store is empty and given anew, in the same order, where other
-banks already used them."""
+banks already used them. What cannot be taken over is refused by an error of ours: the keys of a table would say it
+too, but not to somebody who has a file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from datetime import datetime
-from itertools import islice
 from typing import Any, Protocol
 
-from memkit.errors import Conflict, InvalidInput
+from memkit.errors import Conflict, IdempotencyConflict, InvalidInput, MemkitError, NotFound
 from memkit.journal import intakes, oplog, trail
 from memkit.journal.codec import PARKED
 from memkit.journal.engine import Tx
 from memkit.journal.records import DecisionRecord, FeedbackRecord, Intake, IntakeState, Trace, UserInfo
-from memkit.models import JSON, Bank, MemoryRecord, Op, Turn
+from memkit.models import JSON, Bank, MemoryRecord, Op, Turn, micros
 
 
 class Source(Protocol):
@@ -30,8 +30,8 @@ class Source(Protocol):
     def users(self) -> list[UserInfo]: ...
 
 
-_BATCH = 500
-"""Records per transaction of an import."""
+_AGAIN = "export the file again"
+_ELSEWHERE = "import into an empty store, or into one that does not hold this user"
 
 
 def dump(journal: Source, user_id: str | None) -> Iterator[JSON]:
@@ -55,12 +55,19 @@ def dump(journal: Source, user_id: str | None) -> Iterator[JSON]:
 
 
 class Loader:
-    """Writes records in groups. Remembers how sequence numbers were given anew, so that images keep their links."""
+    """Writes the records of one file, in one transaction: nobody else writes meanwhile, so what was looked up once
+    holds to its end."""
 
     def __init__(self) -> None:
         self.written = 0
         self._seqs: dict[int, int] = {}
-        self._own: set[Bank] = set()
+        """How sequence numbers were given anew, so that images keep their links."""
+        self._last = 0
+        self._banks: dict[Bank, int] = {}
+        self._common: dict[Bank, int] = {}
+        """Newest op of a bank that was here before and is in the file too."""
+        self._going_on: set[Bank] = set()
+        """Banks whose history the file goes on with."""
 
     def load(self, tx: Tx, records: Iterable[JSON]) -> None:
         for raw in records:
@@ -74,10 +81,12 @@ class Loader:
                 raise InvalidInput(f"record of kind {kind!r} is unknown", fix="export the file again with this memkit")
             try:
                 self.written += writer(tx, record)
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
+            except MemkitError:
+                raise
+            except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
                 raise InvalidInput(
                     f"a record of kind {kind!r} is damaged", why=f"{type(error).__name__} while reading its fields",
-                    fix="export the file again",
+                    fix=_AGAIN,
                 ) from None  # fmt: skip
 
     def _intake(self, tx: Tx, raw: JSON) -> int:
@@ -89,8 +98,10 @@ class Loader:
             raw["intake_id"], bank, raw["session_id"], turns, raw["infer"], raw["idempotency_key"],
             datetime.fromisoformat(raw["created_at"]), raw["context"],
         )  # fmt: skip
+        bank_id = self._bank(tx, bank)
+        _refuse_taken(tx, intake, bank_id)
         number = intakes.insert(
-            tx, intake, oplog.make_bank(tx, bank), applied=None, claimed_by=None, is_applied=raw["status"] == "applied"
+            tx, intake, bank_id, applied=None, claimed_by=None, is_applied=raw["status"] == "applied"
         )
         if raw["status"] == "parked":
             tx.run(
@@ -102,41 +113,45 @@ class Loader:
     def _op(self, tx: Tx, raw: JSON) -> int:
         intake_id = raw.pop("intake_id")
         op = Op.from_dict(raw)
-        known = tx.one("SELECT seq FROM ops WHERE op_id = ?", (op.op_id,))
+        bank = self._bank(tx, op.bank)
+        known = tx.one("SELECT seq, bank, memory_id, recorded_at FROM ops WHERE op_id = ?", (op.op_id,))
         if known is not None:
-            self._seqs[op.seq] = known[0]
-            self._own.add(op.bank)
+            if op.bank in self._going_on or known[1:] != (bank, op.memory_id, micros(op.recorded_at)):
+                raise _two_histories(op.bank)
+            self._seqs[op.seq] = self._common[op.bank] = known[0]
             return 0
-        bank = oplog.make_bank(tx, op.bank)
-        self._refuse_foreign(tx, op.bank, bank)
-        seq = max(op.seq, oplog.last_seq(tx) + 1)
-        self._seqs[op.seq] = seq
+        if op.bank not in self._going_on:
+            if oplog.bank_seq(tx, bank) != self._common.get(op.bank, 0):
+                raise _two_histories(op.bank)
+            self._going_on.add(op.bank)
+        self._last = self._last or oplog.last_seq(tx)
+        seq = self._seqs[op.seq] = self._last = max(op.seq, self._last + 1)
         before = self._renumbered(op.before)
         after = before if op.after == op.before else self._renumbered(op.after)
-        number = None if intake_id is None else intakes.number_of(tx, intake_id, bank)
-        oplog.write_ops(tx, bank, number, [replace(op, seq=seq, before=before, after=after)])
+        op = replace(op, seq=seq, before=before, after=after)
+        _refuse_gap(tx, op, bank)
+        number = None if intake_id is None else _intake_number(tx, intake_id, bank)
+        oplog.write_ops(tx, bank, number, [op])
         if number is not None:
             intakes.finish(tx, number, (seq, seq), close=False)
         return 1
 
+    def _bank(self, tx: Tx, bank: Bank) -> int:
+        if bank not in self._banks:
+            self._banks[bank] = oplog.make_bank(tx, bank)
+        return self._banks[bank]
+
     def _renumbered(self, image: MemoryRecord | None) -> MemoryRecord | None:
         return None if image is None else replace(image, seq=self._seqs[image.seq])
-
-    def _refuse_foreign(self, tx: Tx, bank: Bank, number: int) -> None:
-        if bank in self._own:
-            return
-        if tx.one("SELECT 1 FROM ops WHERE bank = ? LIMIT 1", (number,)):
-            raise Conflict(
-                "the file holds a bank that this store already has, with another history",
-                why="two histories of one bank cannot be put into one order",
-                fix="import into an empty store, or erase(user_id=...) here first",
-            )
-        self._own.add(bank)
 
     def _decision(self, tx: Tx, raw: JSON) -> int:
         if tx.one("SELECT 1 FROM decisions WHERE decision_id = ?", (raw["decision_id"],)):
             return 0
-        trail.write_decision(tx, DecisionRecord(**_with_bank_and_time(raw)))
+        decision = DecisionRecord(**_with_bank_and_time(raw))
+        try:
+            trail.write_decision(tx, decision)
+        except Conflict:
+            raise _left_alone(f"decision {decision.decision_id}") from None
         return 1
 
     def _trace(self, tx: Tx, raw: JSON) -> int:
@@ -147,16 +162,87 @@ class Loader:
 
     def _feedback(self, tx: Tx, raw: JSON) -> int:
         raw["created_at"] = datetime.fromisoformat(raw["created_at"])
-        return int(trail.write_feedback(tx, FeedbackRecord(**raw)))
+        feedback = FeedbackRecord(**raw)
+        try:
+            return int(trail.write_feedback(tx, feedback))
+        except NotFound:
+            raise _left_alone(f"feedback {feedback.feedback_id}") from None
 
     def _untrainable(self, tx: Tx, raw: JSON) -> int:
         return tx.run("INSERT INTO optouts VALUES (?) ON CONFLICT DO NOTHING", (raw["user_id"],))
 
 
-def batches(records: Iterable[JSON]) -> Iterator[list[JSON]]:
-    source = iter(records)
-    while batch := list(islice(source, _BATCH)):
-        yield batch
+def _two_histories(bank: Bank) -> Conflict:
+    return Conflict(
+        "the file holds a bank that this store already has, with another history",
+        why=f"two histories of one bank cannot be put into one order, and {_named(bank)} has ops that the file has not",
+        fix=_ELSEWHERE,
+    )  # fmt: skip
+
+
+def _refuse_taken(tx: Tx, intake: Intake, bank: int) -> None:
+    """Names that mean another turn here."""
+    key = intake.idempotency_key
+    found = None if key is None else tx.one(
+        "SELECT i.intake_id FROM idempotency d JOIN intakes i ON i.n = d.intake WHERE d.bank = ? AND d.key = ?",
+        (bank, key),
+    )  # fmt: skip
+    if found is not None:
+        raise IdempotencyConflict(
+            f"intake {intake.intake_id} of the file has the idempotency key {key!r}, which this store used for another"
+            " turn of the same user and agent",
+            why=f"of {_named(intake.bank)}, the key names intake {found[0]} here, and it may name one only",
+            fix=_ELSEWHERE, intake_id=found[0],
+        )  # fmt: skip
+    names = [turn.turn_id for turn in intake.turns]
+    found = tx.one(f"SELECT turn_id FROM turns WHERE turn_id IN ({oplog.marks(names)}) LIMIT 1", names)  # noqa: S608
+    if found is not None:
+        raise Conflict(
+            f"turn {found[0]} of the file is in this store already, in another intake than {intake.intake_id}",
+            why="a turn id names one turn", fix=_ELSEWHERE,
+        )  # fmt: skip
+
+
+def _refuse_gap(tx: Tx, op: Op, bank: int) -> None:
+    """An op that does not follow from the live memories that the ops before it left."""
+    if op.memory_id is None:
+        return
+    live: dict[str, int] = dict(tx.all(
+        "SELECT memory_id, seq FROM heads WHERE bank = ? AND memory_id = ? UNION"
+        " SELECT memory_id, seq FROM heads WHERE bank = ? AND hash = ?",
+        (bank, op.memory_id, bank, bytes.fromhex(op.after.content_hash) if op.after else b""),
+    ))  # fmt: skip
+    if live.pop(op.memory_id, None) != (op.before.seq if op.before else None):
+        raise InvalidInput(
+            f"op {op.op_id} does not follow from the ops before it",
+            why=f"its before-image is not what they made of memory {op.memory_id}", fix=_AGAIN,
+        )  # fmt: skip
+    if live:
+        raise InvalidInput(
+            f"op {op.op_id} makes memory {op.memory_id} a copy of {next(iter(live))}",
+            why="content is unique within a bank", fix=_AGAIN,
+        )  # fmt: skip
+
+
+def _intake_number(tx: Tx, intake_id: str, bank: int) -> int:
+    try:
+        return intakes.number_of(tx, intake_id, bank)
+    except Conflict:
+        raise InvalidInput(
+            f"an op came of intake {intake_id}, which the file does not hold for the same user and agent", fix=_AGAIN
+        ) from None
+
+
+def _left_alone(what: str) -> Conflict:
+    return Conflict(
+        f"{what} refers to what is not there",
+        why="the file does not hold it, or its user was erased here after it was made",
+        fix="export the file again; where the user was erased here, import into another store",
+    )
+
+
+def _named(bank: Bank) -> str:
+    return f"user {bank.user_id!r}" + (f", agent {bank.agent_id!r}" if bank.agent_id else "")
 
 
 def _with_bank_and_time(raw: JSON) -> dict[str, Any]:

@@ -26,6 +26,12 @@ class Intake:
     context: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """A pure function of the caller's arguments: it is part of the body that an idempotency key is compared on."""
 
+    @property
+    def expires_at(self) -> datetime | None:
+        """When what is added from these turns ends."""
+        found = self.context.get("expires_at")
+        return datetime.fromisoformat(found) if found else None
+
 
 @dataclass(frozen=True, slots=True)
 class IntakeState:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from memkit.errors import OpRejected
+from memkit.errors import InvalidConfig, OpRejected
 from memkit.models import MemoryRecord, OpDraft
 
 _UNTRUSTED_ORIGINS = frozenset({"tool", "document", "import"})
@@ -22,6 +22,15 @@ class GuardLimits:
     max_share_lost: float = 0.5
     """Share of the bank that one turn may delete or overwrite, once the bank has `share_from` memories."""
     share_from: int = 4
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            value, wanted = getattr(self, limit.name), (int, float) if isinstance(limit.default, float) else int
+            if isinstance(value, bool) or not isinstance(value, wanted) or not value >= 0:
+                raise InvalidConfig(
+                    f"guard.{limit.name} cannot be {value!r}", why="limits are numbers from 0 up",
+                    fix=f"leave it out for the default, {limit.default!r}",
+                )  # fmt: skip
 
 
 def check_batch(

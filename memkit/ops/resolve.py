@@ -3,7 +3,8 @@
 `resolve` turns drafts into ops with before- and after-images, against a *view* of the bank, one after the other, all
 or none. It decides nothing about quality; it says what an operation does:
 
-- ADD of content that the bank already holds is a NOOP that joins the source turns.
+- ADD of content that the bank already holds is a NOOP that joins the source turns. Where it lasts longer than the
+  memory would (its end is later, or there is none; the memory may have ended already), it is an UPDATE of that end.
 - UPDATE keeps the id, raises the revision, joins the source turns; an update that changes nothing is a NOOP.
   An update into the content of another live memory is refused.
 - DELETE ends the memory; its before-image stays in the log.
@@ -137,7 +138,7 @@ def _add(view: _Overlay, draft: OpDraft, context: Context, op_id: str, seq: int)
     twin_id = view.find(key)
     twin = view.get(twin_id) if twin_id else None
     if twin is not None:
-        return "noop", twin.id, twin, _join(twin, draft, context, seq)
+        return _said_again(twin, draft, context, seq)
     memory_id = "m_" + hashlib.sha256(op_id.encode()).hexdigest()[:20]
     record = MemoryRecord(
         id=memory_id, text=text, kind=draft.kind, metadata=dict(draft.metadata or {}),
@@ -147,6 +148,14 @@ def _add(view: _Overlay, draft: OpDraft, context: Context, op_id: str, seq: int)
         content_hash=key, seq=seq,
     )  # fmt: skip
     return "add", memory_id, None, record
+
+
+def _said_again(twin: MemoryRecord, draft: OpDraft, context: Context, seq: int) -> _Resolved:
+    joined, ends = _join(twin, draft, context, seq), draft.expires_at
+    if twin.expires_at is None or (ends is not None and ends <= twin.expires_at):
+        return "noop", twin.id, twin, joined
+    after = replace(joined, expires_at=ends, updated_at=context.now, revision=twin.revision + 1, seq=seq)
+    return "update", twin.id, twin, after
 
 
 def _update(view: _Overlay, draft: OpDraft, context: Context, seq: int) -> _Resolved:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
+from memkit.errors import InvalidInput
+from memkit.inputs import aware, scope_id, whole_number
 from memkit.models import Kind
 
 if TYPE_CHECKING:
@@ -27,3 +30,46 @@ class Ask:
     condition: Condition | None = None
     as_of: AS_OF = None
     expand: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        user_id: str,
+        agent_id: str | None,
+        k: int,
+        *,
+        kinds: Sequence[Kind] | None = None,
+        session_id: str | None = None,
+        filters: Mapping[str, Any] | None = None,
+        as_of: AS_OF | str = None,
+        expand: str | None = None,
+    ) -> Ask:
+        """Text, scope and number are checked already."""
+        if expand not in (None, "sources"):
+            raise InvalidInput(f"expand={expand!r} is unknown", fix="pass expand='sources' or leave it out")
+        condition = None
+        if filters is not None and filters != {}:
+            from memkit.filters import parse_filters
+
+            condition = parse_filters(filters)
+        session = None if session_id is None else scope_id(session_id, "session_id")
+        return cls(text, user_id, agent_id, k, _kinds(kinds), session, condition, _as_of(as_of), expand)
+
+
+def _as_of(value: Any) -> AS_OF:
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return whole_number(value, "as_of", 0, 2**63 - 1)
+    return aware(value, "as_of")
+
+
+def _kinds(kinds: Any) -> tuple[Kind, ...] | None:
+    if kinds is None:
+        return None
+    one = isinstance(kinds, str) or not isinstance(kinds, Iterable)
+    given: tuple[Any, ...] = (kinds,) if one else tuple(cast("Iterable[Any]", kinds))
+    if not given or any(kind not in ("fact", "episode") for kind in given):
+        raise InvalidInput(f"kinds={kinds!r} is unknown", fix="pass kinds=['fact'], ['episode'] or both")
+    return given

@@ -69,6 +69,8 @@ class Task:
     """Per role."""
     sampling: Callable[[str, str], Sampling] = lambda decision_id, role: Sampling()
     weights: RankerWeights | None = None
+    expires_at: datetime | None = None
+    """When what is added from these turns ends."""
 
 
 @dataclass(slots=True)
@@ -178,7 +180,10 @@ def _ask_for_ops(
     def checked(reply: GenReply, prompt: Prompt) -> tuple[list[Op], Any]:
         parsed = parse(reply.text, prompt, cut=was_cut(reply))
         check_batch(parsed.value, shown, len(live), settings.guard)
-        drafts = tuple(replace(draft, decision_id=call.decision_id) for draft in parsed.value)
+        drafts = tuple(
+            replace(draft, decision_id=call.decision_id, expires_at=task.expires_at if draft.action == "add" else None)
+            for draft in parsed.value
+        )
         ops = resolve(live.state, drafts, context)
         call.drafts = drafts
         return ops, parsed

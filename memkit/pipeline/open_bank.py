@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from memkit.errors import NotFound
 from memkit.models import Bank, Kind, MemoryRecord, Op, OpDraft, Turn
 
 if TYPE_CHECKING:
@@ -70,6 +71,18 @@ class OpenBank:
     def turns(self, session_id: str | None = None) -> list[Turn]:
         """What was said, in order of arrival."""
         return self._runtime.journal.turns(bank=self.bank, session_id=session_id)
+
+    def knows(self, trace_id: str) -> bool:
+        """Whether the add, the turn or the read of this id was of this bank."""
+        journal = self._runtime.journal
+        if (state := journal.intake(trace_id)) is not None:
+            return state.intake.bank == self.bank
+        if turns := journal.turns(turn_ids=[trace_id]):
+            return turns[0].bank == self.bank
+        try:
+            return self._runtime.traces.get(self.bank.user_id, trace_id).bank == self.bank
+        except NotFound:
+            return False
 
     def settled(self, intake_id: str, timeout_s: float) -> bool:
         """Wait until the manager has decided (or parked) an `add` to this bank. False when that takes longer."""

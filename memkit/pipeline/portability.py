@@ -1,7 +1,7 @@
 """Export and import: JSON lines, one record each, lossless, in the order in which they happened.
 
-A file starts with a header line and ends with a footer that counts the lines; a file that was cut short is refused
-before anything is written."""
+A file starts with a header line and ends with a footer that counts the lines; a file that was cut short, or holds a
+field that no store could have written, is refused before anything is written."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import contextlib
 import errno
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from memkit.errors import InvalidInput, NewerFormat, StoreFull
+from memkit.journal.incoming import Incoming
 from memkit.models import JSON, to_json
 
 if TYPE_CHECKING:
@@ -21,12 +23,15 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 _MAX_LINE = 64 * 1024 * 1024
+_REPAIR = "export the file again; where it was edited, set this field right"
 
 
 def export(runtime: Runtime, path: Path, user_id: str | None) -> int:
-    """Written aside and renamed, so that a file under this name is always whole."""
+    """Written aside and renamed, so that a file under this name is always whole. The name aside is of this call alone:
+    another may be exporting to the same path."""
+    _refuse_inside(runtime.path, path)
     runtime.traces.flush()
-    aside = path.with_name(path.name + ".part")
+    aside = path.parent / f".memkit-{secrets.token_hex(8)}.part"
     try:
         count = _write(runtime, aside, user_id)
         aside.replace(path)
@@ -42,9 +47,21 @@ def export(runtime: Runtime, path: Path, user_id: str | None) -> int:
     return count
 
 
+def _refuse_inside(store: Path, path: Path) -> None:
+    """Folders are compared as the file system knows them: there are links, mounts and names in other cases."""
+    folder = path.parent.resolve()
+    for one in (folder / path.name, folder, *folder.parents):
+        with contextlib.suppress(OSError):
+            if one.samefile(store):
+                raise InvalidInput(
+                    f"{path} lies inside the store", why="an export there could replace the store's own files",
+                    fix="name a file outside of the store's folder",
+                )  # fmt: skip
+
+
 def _write(runtime: Runtime, path: Path, user_id: str | None) -> int:
     count = 0
-    with path.open("w", encoding="utf-8") as file:
+    with path.open("x", encoding="utf-8") as file:
         header = {"memkit_export": FORMAT, "store_id": runtime.journal.store_id, "user_id": user_id}
         file.write(to_json(header) + "\n")
         for record in runtime.journal.dump(user_id):
@@ -59,7 +76,7 @@ def _write(runtime: Runtime, path: Path, user_id: str | None) -> int:
 def import_(runtime: Runtime, path: Path) -> int:
     """Two passes: the first checks every line, the second writes. Records that the store already has are skipped."""
     check(path)
-    count = runtime.journal.load(_records(path))
+    count = runtime.journal.load(record for _, record in _records(path))
     for user_id in runtime.journal.users():
         runtime.reader.forget(user_id.user_id)
     if count:
@@ -69,11 +86,17 @@ def import_(runtime: Runtime, path: Path) -> int:
 
 def check(path: Path) -> None:
     """Raise what is wrong with a file that is to be imported."""
-    for _ in _records(path):
-        pass
+    incoming = Incoming()
+    for number, record in _records(path):
+        try:
+            incoming.check(record)
+        except InvalidInput as error:
+            what = f"line {number} of {path}: {error.what}"
+            raise type(error)(what, why=error.why, fix=_REPAIR, line=number) from None
 
 
-def _records(path: Path) -> Iterator[JSON]:
+def _records(path: Path) -> Iterator[tuple[int, JSON]]:
+    """Each with the number of its line."""
     try:
         file = path.open("rb")
     except OSError as error:
@@ -83,7 +106,7 @@ def _records(path: Path) -> Iterator[JSON]:
     with file:
         header = _line(file.readline(_MAX_LINE), 1, path)
         version = header.get("memkit_export")
-        if not isinstance(version, int):
+        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
             raise InvalidInput(
                 f"{path} is no memkit export", why="its first line is not our header",
                 fix="pass a file that `memkit export` wrote",
@@ -96,20 +119,36 @@ def _records(path: Path) -> Iterator[JSON]:
             record = _line(raw, number, path)
             if "memkit_end" in record:
                 if record["memkit_end"] != seen:
-                    raise InvalidInput(f"{path} holds {seen} records; its end says {record['memkit_end']}")
+                    raise InvalidInput(
+                        f"{path} holds {seen} records; its end says {str(record['memkit_end'])[:40]}",
+                        fix="export it again",
+                    )
+                _refuse_more(file, number, path)
                 return
             seen += 1
-            yield record
+            yield number, record
         raise InvalidInput(
             f"{path} was cut short after {seen} records", why="its closing line is missing", fix="export it again"
         )
 
 
+def _refuse_more(file: BinaryIO, number: int, path: Path) -> None:
+    while raw := file.readline(_MAX_LINE):
+        number += 1
+        if raw.strip():
+            raise InvalidInput(
+                f"line {number} of {path} comes after its end", why="the closing line counts all that belongs to it",
+                fix="export the file again, and import two files one by one",
+            )  # fmt: skip
+
+
 def _line(raw: bytes, number: int, path: Path) -> dict[str, Any]:
     try:
-        record = json.loads(raw)
+        record = json.loads(raw.decode("utf-8"))
+        if b"\\u" in raw:  # the one way to write half of a character, which no store can hold
+            to_json(record).encode("utf-8")
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):
-        raise InvalidInput(f"line {number} of {path} is not a JSON object", fix="export the file again")
+        raise InvalidInput(f"line {number} of {path} is not a JSON object in UTF-8", fix="export the file again")
     return record

@@ -283,5 +283,12 @@ class _JournalView:
 
 
 def said_by(ops: list[Op], when: datetime) -> list[Op]:
-    """The ops whose words had been spoken by `when`, each memory's chain kept in sequence order."""
-    return [op for op in ops if op.at <= when]
+    """The ops whose words had been spoken by `when`, each memory's chain in sequence order. A chain ends where
+    something later was said: what was written after it (an older talk that was loaded afterwards) rests on that."""
+    kept, ended = list[Op](), set[str]()
+    for op in ops:
+        if op.at > when:
+            ended |= {op.memory_id} if op.memory_id is not None else set()
+        elif op.memory_id not in ended:
+            kept.append(op)
+    return kept

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from memkit.config import Config
 from memkit.embedders.deferred import default_or
 from memkit.errors import EmbedderMismatch, InvalidConfig, StoreClosed
-from memkit.inputs import text_of
+from memkit.inputs import has_surrogates, path_of, text_of
 from memkit.journal import Journal
 from memkit.models import Bank
 from memkit.pipeline.projector import Projector
@@ -80,7 +80,7 @@ class Runtime:
         model_options: Mapping[str, Any] | None = None,
     ) -> None:
         self.making = threading.RLock()
-        self.path = Path(path)
+        self.path = path_of(path, "path")
         self.config = Config.of(config)
         self.clock: Clock = clock or SystemClock()
         self.ids: Ids = ids or RandomIds()
@@ -358,6 +358,12 @@ class Runtime:
             raise InvalidConfig("redact must be callable", fix="pass a function str -> str")
         if not isinstance(self._instructions, str):
             raise InvalidConfig("instructions must be text", fix="pass a str that says what to remember")
+        if has_surrogates(self._instructions):
+            raise InvalidConfig("instructions hold a lone surrogate", fix="repair the text where it was decoded")
+        if self._model_options:
+            from memkit.backbones import check_options
+
+            check_options(self._model, self._model_options)
 
     def _check_embedder(self) -> None:
         known = self.journal.meta_get("embedder")

@@ -62,6 +62,11 @@ class TraceBuffer:
             self._signals.append(_implicit(trace_id, found, self._clock))
             self._later()
 
+    def forget(self, user_id: str) -> None:
+        with self._lock:
+            for talk in [talk for talk in self._answered if talk[0] == user_id]:
+                del self._answered[talk]
+
     def _later(self) -> None:
         if self._timer is None or not self._timer.is_alive():  # a forked child has the object without the thread
             self._timer = threading.Timer(_DELAY_S, self._try_flush)

@@ -62,6 +62,8 @@ def parked(runtime: Runtime, user_id: str | None) -> list[ParkedTurn]:
 def retry(runtime: Runtime, trace_ids: Iterable[str] | None, user_id: str | None, wait: bool) -> int:
     if isinstance(trace_ids, str):
         trace_ids = [trace_ids]
+    if trace_ids is not None and not isinstance(trace_ids, Iterable):
+        raise InvalidInput("trace_ids must be ids", fix="pass a list of trace ids, or leave it out for all")
     named = None if trace_ids is None else [scope_id(one, "trace_id") for one in trace_ids]
     states = runtime.journal.parked(None if user_id is None else scope_id(user_id, "user_id"))
     chosen = [state.intake.intake_id for state in states if named is None or state.intake.intake_id in named]
@@ -104,6 +106,7 @@ def erase(runtime: Runtime, user_id: str) -> EraseReceipt:
         receipt = journal.erase(user_id)
     counts |= receipt.counts
     runtime.reader.forget(user_id)
+    runtime.traces.forget(user_id)
     if runtime.has_adapters:
         runtime.adapters.forget(user_id)  # once more: a decision may have been under way
     forget = getattr(runtime.embedder, "forget", None)

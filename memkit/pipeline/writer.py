@@ -138,6 +138,7 @@ class TurnWriter:
             routing=routing,
             sampling=self._sampling,
             weights=self._weights(intake.bank.user_id),
+            expires_at=intake.expires_at,
         )
         steps = decide(task, self._settings, self._embedder)
         return drive(steps, lambda requests: generate_each(self._backbone(), requests))

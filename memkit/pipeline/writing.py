@@ -63,6 +63,8 @@ def _followed(runtime: Runtime, accepted: Accepted) -> None:
 def adopt(runtime: Runtime, memories: Iterable[Mapping[str, Any]]) -> int:
     """Take over memories that another system kept: each is stored as it is, as a fact of origin `import`, unless the
     bank has it already. A `key` (its id over there) makes that hold for good: what was deleted here does not return."""
+    if not isinstance(memories, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput("import_() takes a file or memories", fix="pass a path, or an iterable of mappings")
     return sum(_adopt_one(runtime, raw) for raw in memories)
 
 
@@ -70,6 +72,8 @@ _ADOPTED = frozenset({"text", "user_id", "agent_id", "session_id", "speaker", "a
 
 
 def _adopt_one(runtime: Runtime, raw: Mapping[str, Any]) -> int:
+    if not isinstance(raw, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"an imported memory is {type(raw).__name__}", fix="pass mappings with text and user_id")
     unknown = sorted(set(raw) - _ADOPTED)
     if unknown or raw.get("kind", "fact") not in ("fact", "episode"):
         raise InvalidInput(
@@ -280,11 +284,10 @@ def _episode(turn: Turn, intake: Intake) -> OpDraft:
     """The turn as it is. The salt keeps the same words of another time or speaker apart; said again with no time of
     its own, it is the same episode."""
     salt = digest([turn.speaker or turn.role, turn.at if turn.at_given else None, turn.session_id, dict(turn.metadata)])
-    expires_at = intake.context.get("expires_at")
     return OpDraft(
         "add", text=turn.text, source_turns=(turn.turn_id,), kind="episode", metadata=turn.metadata, at=turn.at,
         speaker=turn.speaker or ("" if turn.role == "user" else turn.role), session_id=turn.session_id,
-        origin=turn.origin, expires_at=datetime.fromisoformat(expires_at) if expires_at else None,
+        origin=turn.origin, expires_at=intake.expires_at,
         content_salt=salt,
     )  # fmt: skip
 

@@ -171,7 +171,7 @@ class Env:
         task = Task(
             bank=state.script.bank, turns=scene.turns, context_turns=scene.context_turns, live=live, now=scene.now,
             new_id=lambda: next(names, None) or f"d_{scene.intake_id}_{next(number)}", routing=policy.routing(),
-            sampling=policy.sampling, weights=self.weights,
+            sampling=policy.sampling, weights=self.weights, expires_at=scene.expires_at,
         )  # fmt: skip
         decided = yield from decide(task, self.settings, self.embedder)
         calls = tuple(decided.calls)

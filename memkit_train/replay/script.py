@@ -36,6 +36,8 @@ class Scene:
     """Ops of others between the scene before and this one."""
     ops: tuple[Op, ...] = ()
     """What was decided then."""
+    expires_at: datetime | None = None
+    """When what is added in it ends."""
 
     @property
     def session_id(self) -> str:
@@ -114,6 +116,7 @@ def _script(episode: Episode, bank: Bank, context_turns: int) -> Script:
             Scene(
                 log.intake.intake_id, log.turns, tuple(said[-context_turns:] if context_turns else ()),
                 decisions[0].created_at, tuple(one.decision_id for one in decisions), before, own,
+                log.intake.expires_at,
             )
         )  # fmt: skip
         done = max(done, state_seq, *(op.seq for op in own))

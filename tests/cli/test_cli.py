@@ -56,6 +56,9 @@ def test_bad_input_is_exit_2_with_the_next_step_and_makes_no_store(tmp_path: Pat
     for args in (
         ["search", "x", "-u", "ana"], ["doctor", "./nowhere"], ["add", "", "-u", "ana"], ["add", "x", "-u", ""],
         ["search", "x", "-u", "ana", "--as-of", "yesterday"], ["import", "/dev/null"], ["nonsense"],
+        ["import", "/dev/null", "--dry-run"], ["import", "/nowhere", "--from", "jsonl", "-s", "nowhere"],
+        ["proxy", "--upstream", "http://127.0.0.1:9/v1", "--port", "99999999"],
+        ["serve", "--http", "--port", "99999999"],
     ):  # fmt: skip
         code, out, err = memkit(*args, cwd=tmp_path)
         assert (code, out) == (2, ""), args
@@ -73,7 +76,22 @@ def test_a_bad_file_begins_no_store(tmp_path: Path) -> None:
     code, _, err = memkit("import", "cut.jsonl", "-s", "new", cwd=tmp_path)
     assert (code, "cut short" in err) == (2, True)
     assert not (tmp_path / "new").exists()
-    assert ok("import", "all.jsonl", "-s", "new", cwd=tmp_path)["records"] > 1
+    for more in (["--user", "ben"], ["--user-label", "0"]):
+        code, _, err = memkit("import", "all.jsonl", "-s", "new", *more, cwd=tmp_path)
+        assert (code, "--from" in err) == (2, True)
+    dry = ok("import", "all.jsonl", "-s", "new", "--dry-run", cwd=tmp_path)
+    assert not (tmp_path / "new").exists()
+    moved = ok("import", "all.jsonl", "-s", "new", cwd=tmp_path)
+    assert dry == {"records": moved["records"], "dry_run": True}
+
+
+def test_a_time_that_is_none_is_refused_in_words(tmp_path: Path) -> None:
+    ok("add", "I have a dog.", "-u", "ana", cwd=tmp_path)
+    for args in (["undo", "--since", "garbage"], ["undo", "--since", "²"], ["search", "x", "--as-of", "²"],
+                 ["search", "x", "--as-of", "9" * 5_000]):  # fmt: skip
+        code, _, err = memkit(*args, "-u", "ana", "--json", cwd=tmp_path)
+        assert (code, json.loads(err)["error"]) == (2, "InvalidTime"), args
+    assert len(ok("undo", "-u", "ana", "--since", "2020-01-01T00:00:00+00:00", cwd=tmp_path)) == 1
 
 
 def test_the_demo_tells_its_story(tmp_path: Path) -> None:

@@ -123,6 +123,23 @@ def test_what_is_popped_is_unlearned_once(session: MemkitSession, memory: Memory
     assert texts(memory) == []
 
 
+def test_a_pop_unlearns_what_was_redacted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Memory(tmp_path / "m", redact=lambda text: text.replace("Oslo", "[city]")) as memory:
+        inner = SQLiteSession("s", tmp_path / "s.db")
+        session = MemkitSession(inner, memory, user_id="ana")
+        asyncio.run(session.add_items([user("I live in Oslo.")]))  # type: ignore[list-item]
+        assert texts(memory) == ["User lives in [city]."]
+        assert asyncio.run(session.pop_item()) == user("I live in Oslo.")
+        assert texts(memory) == []
+        assert caplog.messages == []
+        asyncio.run(inner.add_items([user("I live in Bergen.")]))  # type: ignore[list-item]
+        asyncio.run(session.pop_item())
+        assert [message.partition(":")[0] for message in caplog.messages] == [
+            "a popped message could not be un-learned"
+        ]
+        assert "Bergen" not in caplog.text
+
+
 def test_a_pop_in_another_process_unlearns_too(tmp_path: Path) -> None:
     with Memory(tmp_path / "m") as memory:
         first = MemkitSession(SQLiteSession("s", tmp_path / "s.db"), memory, user_id="ana")

@@ -32,6 +32,7 @@ TOKENS = {
     "token-of-ana-123": Tenant("ana"),
     "token-of-ben-123": Tenant("ben"),
     "token-to-read-12": Tenant("ana", read_only=True),
+    "token-of-coder-1": Tenant("ana", "coder"),
 }
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -188,6 +189,38 @@ def test_the_token_says_whose_memory_it_is(tmp_path: Path) -> None:
         over_http(base, "token-of-ben-123", bens)
         over_http(base, "token-to-read-12", readers)
         assert [record.id for record in memory.list(user_id="ana")] == [id_of_ana]
+
+
+def test_a_token_of_one_agent_reaches_nothing_of_the_users_others(tmp_path: Path) -> None:
+    async def coders(client: Any) -> None:
+        for name, arguments in (
+            ("delete_memory", {"id": id}), ("update_memory", {"id": id, "text": "x"}), ("undo", {"trace_id": trace}),
+            ("undo", {"trace_id": turn}), ("undo", {"op_id": op}), ("feedback", {"trace_id": trace, "label": "up"}),
+            ("feedback", {"trace_id": read, "label": "up"}),
+        ):  # fmt: skip
+            refused = await client.call_tool(name, arguments)
+            assert refused.is_error, (name, arguments)
+            assert "NotFound" in refused.content[0].text, (name, arguments)
+        (own,) = await remembered(client, 0)
+        assert (await called(client, "update_memory", id=own["id"], text="User writes Go."))[
+            "text"
+        ] == "User writes Go."
+        deleted = await called(client, "delete_memory", id=own["id"])
+        assert (await called(client, "undo", op_id=deleted["op_id"]))["undone"]
+        found = await called(client, "search_memory", query="Go?")
+        assert (await called(client, "feedback", trace_id=found["trace_id"], label="up"))["feedback_id"]
+        added = await called(client, "add_memory", text="I like tea.")
+        await remembered(client, 2)
+        assert (await called(client, "feedback", trace_id=added["trace_id"], label="up"))["feedback_id"]
+        assert (await called(client, "undo", trace_id=added["trace_id"]))["undone"]
+
+    with Memory(tmp_path / "m") as memory, running(http_app(memory)) as base:
+        added = memory.add("I adopted a dog named Buddy.", user_id="ana", agent_id="home")
+        memory.add("I write Rust.", user_id="ana", agent_id="coder", infer=False)
+        id, trace, turn, op = added.ops[0].memory_id, added.trace_id, added.turns[0].turn_id, added.ops[0].op_id
+        read = memory.search("dog?", user_id="ana", agent_id="home").trace_id
+        over_http(base, "token-of-coder-1", coders)
+        assert [one.text for one in memory.list(user_id="ana", agent_id="home")] == ["User adopted a dog named Buddy."]
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/", "/mcp/other", "/.well-known/oauth-protected-resource"])

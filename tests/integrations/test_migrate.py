@@ -17,7 +17,7 @@ import pytest
 
 from memkit import Memory
 from memkit.errors import InvalidInput
-from memkit_migrate import from_jsonl, from_langgraph, from_mem0, migrate
+from memkit_migrate import Foreign, Unreadable, from_jsonl, from_langgraph, from_mem0, migrate, run
 from memkit_migrate.pickled import NotPlain, read
 from tests.integrations._env import ENV
 
@@ -81,6 +81,69 @@ def test_coming_again_moves_nothing_and_does_not_bring_back_what_was_deleted(mem
     second = migrate(memory, from_mem0(store))
     assert (second.added, second.known) == (0, 2)
     assert memory.list(user_id="ana") == []
+
+
+def test_what_changed_over_there_is_counted_and_stops_nothing(memory: Memory, tmp_path: Path) -> None:
+    path = tmp_path / "memories.jsonl"
+    lines = [
+        '{"id": 1, "user_id": "ana", "text": "Ana has a dog."}',
+        '{"id": 2, "user_id": "ana", "text": "Ana skis."}',
+    ]
+    path.write_text(lines[0])
+    assert migrate(memory, from_jsonl(path)).added == 1
+    path.write_text("\n".join([lines[0].replace("dog", "cat"), lines[1]]))
+    for added, known in ((1, 0), (0, 1)):
+        report = migrate(memory, from_jsonl(path))
+        assert (report.added, report.known, report.changed, report.problems) == (added, known, 1, 0)
+        assert "line 1: it changed since it was moved" in str(report)
+        assert report.code == 1 - added
+    assert {record.text for record in memory.list(user_id="ana")} == {"Ana has a dog.", "Ana skis."}
+
+
+def test_a_record_without_an_id_is_known_by_its_words_however_long(memory: Memory, tmp_path: Path) -> None:
+    path = tmp_path / "memories.jsonl"
+    long = "Ana likes tea. " * 50
+    path.write_text("\n".join(json.dumps({"text": text, "user_id": "ana"}) for text in (long, long + "x", "Ana skis.")))
+    assert migrate(memory, from_jsonl(path)).added == 3
+    assert migrate(memory, from_jsonl(path)).known == 3
+    (*_, short) = from_jsonl(path)
+    assert short.key == "jsonl:Ana skis.", "as earlier versions wrote it"  # type: ignore[union-attr]
+    exported = tmp_path / "export.json"
+    exported.write_text(
+        json.dumps([{"memory": long, "user_id": "ben"}, {"id": "i" * 600, "memory": "B", "user_id": "b"}])
+    )
+    assert migrate(memory, from_mem0(exported)).added == 2
+
+
+def test_a_dry_run_refuses_what_the_real_run_refuses(memory: Memory) -> None:
+    bad: list[dict[str, Any]] = [
+        {"user_id": "x" * 600}, {"text": "half \ud83d"}, {"text": "x" * 300_000}, {"agent_id": "a\x00"},
+        {"session_id": "s" * 600}, {"speaker": "s" * 600}, {"metadata": {"n": float("nan")}}, {"key": "k" * 600},
+        {"at": datetime(2025, 1, 1)}, {"metadata": {"n": "x" * 20_000}},
+    ]  # fmt: skip
+    found = [Foreign(**({"text": "x", "user_id": "ana", "key": str(n)} | one)) for n, one in enumerate(bad)]
+    dry = migrate(None, found, dry_run=True)
+    assert (dry.added, dry.problems) == (0, len(bad))
+    assert dry.listed == migrate(memory, found).listed
+
+
+def test_metadata_nested_to_the_last_level_that_json_reads_stops_nothing(memory: Memory, tmp_path: Path) -> None:
+    path = tmp_path / "export.json"
+    for depth in range(900, 1_000):
+        nested = '{"a":' * depth + "1" + "}" * depth
+        path.write_text(f'[{{"memory": "Level {depth}.", "user_id": "ana", "metadata": {nested}}}]')
+        with contextlib.suppress(InvalidInput):
+            report = migrate(memory, from_mem0(path))
+            assert report.added + report.problems == 1
+
+
+def test_a_source_with_nothing_to_move_begins_no_store(tmp_path: Path) -> None:
+    (tmp_path / "memories.jsonl").write_text("no json\n")
+    for name, code in (("memories.jsonl", 1), ("missing", None)):
+        options: Any = {"user_id": None, "user_label": -1, "dry_run": False}
+        with contextlib.nullcontext() if code else pytest.raises(InvalidInput, match="cannot read"):
+            assert run("jsonl", str(tmp_path / name), str(tmp_path / "m"), **options).code == code
+    assert not (tmp_path / "m").exists()
 
 
 def test_a_real_qdrant_store_is_read(memory: Memory, tmp_path: Path) -> None:
@@ -187,12 +250,27 @@ def test_json_lines_with_a_dry_run_and_a_report(tmp_path: Path) -> None:
 def test_what_cannot_be_read_says_what_to_pass(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "text").write_text("hello")
+    (tmp_path / "deep").write_text("[" * 100_000)
+    (tmp_path / "garbage").mkdir()
+    (tmp_path / "garbage" / "storage.sqlite").write_bytes(b"garbage" * 1_000)
     for read_it, place in (
         (from_mem0, "empty"), (from_mem0, "text"), (from_mem0, "missing"), (from_jsonl, "missing"),
-        (from_langgraph, "missing"), (from_langgraph, "text"),
+        (from_langgraph, "missing"), (from_langgraph, "text"), (from_mem0, "deep"), (from_mem0, "garbage"),
     ):  # fmt: skip
-        with pytest.raises(InvalidInput):
+        with pytest.raises(InvalidInput, match=place):
             list(read_it(tmp_path / place))
+
+
+def test_a_line_or_point_that_cannot_be_read_is_named_and_stops_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "memories.jsonl"
+    deep = '{"text":' * 900 + '"x"' + "}" * 900
+    path.write_bytes(b'"caf\xe9"\n' + deep.encode() + b'\n"caf\xc3\xa9"\n')
+    *bad, good = from_jsonl(path, user_id="ana")
+    assert bad == [Unreadable("line 1", "it is not UTF-8"), Unreadable("line 2", "it has no text")]
+    assert good.text == "café"  # type: ignore[union-attr]
+    odd: list[Any] = ["text", 7, None, pickle.dumps({"id": 1, "payload": None}), b"\x80\x04K\x01K\x01a."]
+    found = list(from_mem0(qdrant_store(tmp_path / "q", odd)))
+    assert [type(one) for one in found] == [Unreadable] * len(odd)
 
 
 def test_imported_memories_are_checked_like_all_others(memory: Memory) -> None:

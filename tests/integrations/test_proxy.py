@@ -271,6 +271,11 @@ def test_pages_in_a_browser_are_refused_and_paths_cannot_leave_the_api(memory: M
         with socket.create_connection(("127.0.0.1", int(base.rpartition(":")[2]))) as raw:
             raw.sendall(b"GET /v1/../admin HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
             assert b" 400 " in raw.recv(200)
+        for path in ("/v1/%2e%2e/admin", "/v1/.%2E/admin", "/v1/x%2f..%2fadmin", "/v1/..%5cadmin"):
+            assert httpx.get(f"{base}{path}", trust_env=False).status_code == 400, path
+        assert api.calls == 0
+        post(base, {}, path="/v1/models/org%2Fname..v1")
+        assert api.seen[-1].path.endswith("/models/org%2Fname..v1"), "passes as it is written"
 
 
 def test_other_routes_pass_as_they_are(memory: Memory, api: StubServer) -> None:
@@ -290,11 +295,31 @@ def test_feedback_reaches_the_trace_of_its_own_user_only(memory: Memory, api: St
             post(base, {"trace_id": trace, "label": "up"}, {"x-memkit-user": "ben"}, "/memkit/feedback").status_code
             == 404
         )
+        other = ANA | {"x-memkit-agent": "health"}
+        assert post(base, {"trace_id": trace, "label": "up"}, other, "/memkit/feedback").status_code == 404
         assert post(base, {"trace_id": trace}, path="/memkit/feedback").status_code == 400
         assert (
             post(base, {"trace_id": trace, "user_id": "ben", "label": "up"}, path="/memkit/feedback").status_code == 400
         )
+        url = f"{base}/memkit/feedback"
+        for raw in (b"[" * 100_000, b'{"trace_id": "\\ud83d"}', b'{"trace_id": "x", "\\ud83d": 1}'):
+            assert httpx.post(url, content=raw, headers=ANA, trust_env=False).status_code == 400
+        memory.close()
+        closed = post(base, {"trace_id": trace, "label": "up"}, path="/memkit/feedback")
+        assert (closed.status_code, closed.json()["error"]["type"]) == (503, "memory_unavailable")
     assert api.calls == 1
+
+
+def test_half_an_emoji_does_not_stop_the_chat(memory: Memory, api: StubServer) -> None:
+    memory.add("I adopted a dog named Buddy.", user_id="ana")
+    cut = {"role": "system", "content": "cut \ud83d"}
+    body = json.dumps({"model": "stub", "messages": [cut, *QUESTION["messages"]]}).encode()
+    with running(proxy_app(memory, api.url)) as base:
+        reply = httpx.post(f"{base}/v1/chat/completions", content=body, headers=ANA, timeout=20, trust_env=False)
+    assert reply.json()["choices"][0]["message"]["content"] == "You have a dog named Buddy."
+    sent = api.bodies[-1]["messages"]
+    assert sent[0] == cut
+    assert "User adopted a dog" in sent[1]["content"]
 
 
 def test_the_official_client_a_hundred_at_once_without_a_difference(memory: Memory, api: StubServer) -> None:
