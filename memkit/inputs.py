@@ -18,6 +18,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MAX_ID_BYTES = 512
+_MAX_DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,24 @@ def json_object(value: Any, name: str, max_bytes: int) -> dict[str, Any]:
         raise InvalidInput(f"{name} is not JSON", why=str(error), fix="use strings, numbers, lists and dicts") from None
     if size > max_bytes:
         raise LimitExceeded(f"{name} has {size} bytes of JSON; the limit is {max_bytes}", fix="store a reference")
+    if _nested(value):
+        raise LimitExceeded(f"{name} is nested over {_MAX_DEPTH} levels deep", fix="store a reference")
     return cast(dict[str, Any], json.loads(raw))
+
+
+def _nested(value: Any) -> bool:
+    """Deeper than is sure to be written and read again."""
+    level: list[Any] = [value]
+    for _ in range(_MAX_DEPTH):
+        inner = [
+            one.values() if isinstance(one, Mapping) else one
+            for one in level
+            if isinstance(one, Mapping | list | tuple)
+        ]
+        level = [one for values in inner for one in values]
+        if not level:
+            return False
+    return True
 
 
 def whole_number(value: Any, name: str, low: int, high: int) -> int:

@@ -6,6 +6,7 @@ too, but not to somebody who has a file."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -61,7 +62,8 @@ class Loader:
     def __init__(self) -> None:
         self.written = 0
         self._seqs: dict[int, int] = {}
-        """How sequence numbers were given anew, so that images keep their links."""
+        """How sequence numbers were given anew, so that images keep their links, and decisions their states."""
+        self._rising: list[int] = []
         self._last = 0
         self._banks: dict[Bank, int] = {}
         self._common: dict[Bank, int] = {}
@@ -118,14 +120,16 @@ class Loader:
         if known is not None:
             if op.bank in self._going_on or known[1:] != (bank, op.memory_id, micros(op.recorded_at)):
                 raise _two_histories(op.bank)
-            self._seqs[op.seq] = self._common[op.bank] = known[0]
+            self._common[op.bank] = known[0]
+            self._number(op.seq, known[0])
             return 0
         if op.bank not in self._going_on:
             if oplog.bank_seq(tx, bank) != self._common.get(op.bank, 0):
                 raise _two_histories(op.bank)
             self._going_on.add(op.bank)
         self._last = self._last or oplog.last_seq(tx)
-        seq = self._seqs[op.seq] = self._last = max(op.seq, self._last + 1)
+        seq = self._last = max(op.seq, self._last + 1)
+        self._number(op.seq, seq)
         before = self._renumbered(op.before)
         after = before if op.after == op.before else self._renumbered(op.after)
         op = replace(op, seq=seq, before=before, after=after)
@@ -136,6 +140,10 @@ class Loader:
             intakes.finish(tx, number, (seq, seq), close=False)
         return 1
 
+    def _number(self, given: int, seq: int) -> None:
+        self._seqs[given] = seq
+        self._rising.append(given)
+
     def _bank(self, tx: Tx, bank: Bank) -> int:
         if bank not in self._banks:
             self._banks[bank] = oplog.make_bank(tx, bank)
@@ -144,10 +152,19 @@ class Loader:
     def _renumbered(self, image: MemoryRecord | None) -> MemoryRecord | None:
         return None if image is None else replace(image, seq=self._seqs[image.seq])
 
+    def _as_of(self, raw: JSON) -> JSON:
+        """What had been seen of the bank, in this store's numbers; ops come before in the file, in order."""
+        at = bisect_right(self._rising, raw["state_seq"])
+        seq = self._seqs[self._rising[at - 1]] if at else 0
+        payload = raw["payload"]
+        if "state_seq" in payload:
+            payload = payload | {"state_seq": seq}
+        return raw | {"state_seq": seq, "payload": payload}
+
     def _decision(self, tx: Tx, raw: JSON) -> int:
         if tx.one("SELECT 1 FROM decisions WHERE decision_id = ?", (raw["decision_id"],)):
             return 0
-        decision = DecisionRecord(**_with_bank_and_time(raw))
+        decision = DecisionRecord(**self._as_of(_with_bank_and_time(raw)))
         try:
             trail.write_decision(tx, decision)
         except Conflict:
@@ -157,7 +174,7 @@ class Loader:
     def _trace(self, tx: Tx, raw: JSON) -> int:
         if tx.one("SELECT 1 FROM traces WHERE trace_id = ?", (raw["trace_id"],)):
             return 0
-        trail.write_trace(tx, Trace(**_with_bank_and_time(raw)))
+        trail.write_trace(tx, Trace(**self._as_of(_with_bank_and_time(raw))))
         return 1
 
     def _feedback(self, tx: Tx, raw: JSON) -> int:

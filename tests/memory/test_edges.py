@@ -114,6 +114,9 @@ def test_a_path_is_a_path(path: Any, memory: Memory) -> None:
 
 def test_wrong_kinds_of_arguments_are_named(memory: Memory) -> None:
     memory.add("I live in Oslo.", user_id="ana")
+    deep: dict[str, Any] = {}
+    for _ in range(500):
+        deep = {"in": deep}
     wrong: dict[str, Any] = {
         "kinds": lambda: memory.search("x", user_id="ana", kinds=5),  # type: ignore[arg-type]
         "query": lambda: memory.search(None, user_id="ana"),  # type: ignore[arg-type]
@@ -122,6 +125,7 @@ def test_wrong_kinds_of_arguments_are_named(memory: Memory) -> None:
         "filter text": lambda: memory.list(user_id="ana", filters=""),  # type: ignore[arg-type]
         "ids": lambda: memory.retry(5),  # type: ignore[arg-type]
         "memories": lambda: memory.import_(5),  # type: ignore[arg-type]
+        "depth": lambda: memory.add("x", user_id="ana", metadata=deep),
         "a memory": lambda: memory.import_([5]),  # type: ignore[list-item]
     }
     for name, call in wrong.items():

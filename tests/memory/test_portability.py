@@ -108,6 +108,9 @@ def test_a_store_with_all_that_there_can_be_comes_back_as_it_was(tmp_path: Path)
         assert shared.import_(tmp_path / "first") == len(found)
         assert shared.doctor() == []
         shared.export(tmp_path / "third")
+    moved = records(tmp_path / "third")
+    numbers = {0} | {line["seq"] for line in moved if line["record"] == "op" and line["bank"]["user_id"] != "carl"}
+    assert {line["state_seq"] for line in moved if "state_seq" in line} <= numbers, "states are renumbered as ops are"
     with Memory(tmp_path / "last", config={"workers": 0}) as last:
         assert last.import_(tmp_path / "third") == len(found) + 2
 
