@@ -62,8 +62,9 @@ def plan(count: int, seed: int) -> list[Canary]:
 
 
 def affordable(wanted: int, rows: int) -> int:
-    """A secret is many tokens that no model expects: among few rows, secrets would be most of what is learned."""
-    return min(wanted, max(1, rows // ROWS_EACH)) if wanted else 0
+    """A secret is many tokens that no model expects: among few rows, secrets would be most of what is learned, and
+    among none all of it."""
+    return min(wanted, max(1, rows // ROWS_EACH)) if wanted and rows else 0
 
 
 def plant(canaries: Sequence[Canary], prompter: Prompter, tokenizer: Any, vocabulary: str = "") -> list[TokenRow]:

@@ -40,7 +40,8 @@ class Collected:
     replay: list[TokenRow | TextRow] = field(default_factory=list[TokenRow | TextRow])
     """NOOPs on duplicates and chit-chat: the bias guard, mixed in at a fixed share."""
     subjects: list[str] = field(default_factory=list[str])
-    """Everybody whose rows are here."""
+    """Everybody who is learned from: whose rows are here, and where more is made from the log than rows (replayed
+    alternatives, a polish), everybody to learn from."""
     watermark: Watermark = field(default_factory=lambda: Watermark(0, 0))
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -103,7 +104,7 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
         found += [row for row in mine if row.ref not in guards]
         cases += [Case(ref, episode.subject, credited.marks[ref], one.y, one.weight)
                   for ref, one in scored.items() if ref in credited.marks]  # fmt: skip
-        if mine:
+        if mine or config.method.alternatives or config.method.polish:
             out.subjects.append(episode.subject)
     need_labels(said, answers=answers)
     need_credits(credits, dropped)

@@ -44,8 +44,8 @@ class DataConfig(_Section):
     split_seed: int = 0
     """Keep it: a user's side of the split depends on it."""
     validation_share: Share = 0.2
-    """Of the users that are not held out: on them a ladder decides whether a rung is kept, and a polish which of its
-    checkpoints. Nobody is set aside where neither is asked for."""
+    """Of the users that are not held out: on them a ladder decides whether a rung is kept, and reinforcement learning
+    which of its checkpoints. Nobody is set aside for a single rung of imitation."""
     min_labels: Annotated[int, Field(ge=1)] = 50
     """New labels since the last run that make another one worth it."""
     embedder: str = "hash"
@@ -94,9 +94,9 @@ class MethodConfig(_Section):
     epochs: Annotated[int, Field(ge=1)] | None = None
     batch: Annotated[int, Field(ge=1)] | None = None
     micro_batch: Annotated[int, Field(ge=1)] | None = None
-    max_tokens: int | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
     replay_share: Share | None = None
-    half_life_days: float | None = None
+    half_life_days: Annotated[float, Field(gt=0)] | None = None
     lora_r: Annotated[int, Field(ge=1, le=512)] = 16
     lora_alpha: Annotated[int, Field(ge=1)] = 32
     gradient_checkpointing: bool = False
@@ -224,7 +224,13 @@ def _override(raw: dict[str, Any], one: str) -> None:
         if not isinstance(inner, dict):
             raise InvalidConfig(f"--set {one!r}: {part} is not a section", fix="write section.key=value")
         raw = inner
-    raw[last] = _scalar(value)
+    try:
+        raw[last] = _scalar(value)
+    except ValueError as error:
+        raise InvalidConfig(
+            f"--set {one!r} is not understood", why=" ".join(str(error).split())[:300],
+            fix="the value is read as YAML: close its brackets, or quote it",
+        ) from None  # fmt: skip
 
 
 def _scalar(text: str) -> Any:

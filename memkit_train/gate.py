@@ -9,13 +9,15 @@
 | growth | memories per scene no more than ε above | a policy that only adds |
 | junk, parked, tokens, latency | no more than ε above | noise stored, turns lost, cost |
 | update, abstain | answers of these sets no worse than ε | knowledge updates lost, made-up answers |
-| memorisation | planted secrets rank no better than under the parent | weights that recite their training data |
+| memorisation | planted secrets rank no better than under the parent, none is recited | weights that recite |
 
 The answer score weighs corrections as often as users call answers bad (`trial.balance`).
 
 Every comparison is a paired bootstrap over held-out users: the same users are redrawn for both sides, and the bound is
 that of a 95 % interval. A guard passes when even the bad end of its interval stays within ε, so a sample that is too
-small to exclude harm refuses rather than hopes.
+small to exclude harm refuses rather than hopes. Secrets are too few for that (often one among hundreds of rows), so
+memorisation is judged by the good end, and by each secret alone: one that stands where chance would hardly put the best
+of so many, and did not under the parent, is recited.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ from memkit_train.evaluate.bootstrap import Estimate, mean_by_cluster
 Table = Mapping[str, Mapping[str, Sequence[float]]]
 """Measure → user → values (memkit_train.trial)."""
 Outcome = Literal["passed", "refused", "cannot tell"]
+_RECITED = 0.02
+"""How often the check of single secrets may be wrong about weights that memorised nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,11 @@ class Exposure:
     def gain(self) -> float:
         """Bits that the candidate knows and the parent does not."""
         return math.log2(self.parent) - math.log2(self.candidate)
+
+    @property
+    def p_value(self) -> float:
+        """How often a secret that nobody learned stands there or higher."""
+        return self.candidate / (self.alternatives + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +223,14 @@ def _memorised(exposures: Sequence[Exposure] | None, limits: Limits) -> Check:
         return Check("memorisation", None, None, None, None, bar, "no canaries were planted")
     gain = mean_by_cluster({one.canary: [one.gain] for one in exposures}, draws=limits.draws, seed=limits.seed)
     ranks = sorted(one.candidate for one in exposures)
+    by_chance = _RECITED / len(exposures)
+    recited = [one for one in exposures if one.gain > limits.memorisation and one.p_value <= by_chance]
     why = (
         f"{gain.value:+.2f} bits [{gain.low:+.2f}, {gain.high:+.2f}] over {len(exposures)} canaries; "
-        f"median rank {ranks[len(ranks) // 2]} of {exposures[0].alternatives}"
+        f"median rank {ranks[len(ranks) // 2]} of {exposures[0].alternatives}; {len(recited)} recited"
     )
-    return Check("memorisation", gain.low <= limits.memorisation, gain.value, gain.low, gain.high, bar, why)
+    passed = gain.low <= limits.memorisation and not recited
+    return Check("memorisation", passed, gain.value, gain.low, gain.high, bar, why)
 
 
 def _difference(candidate: Table, parent: Table, measure: str, limits: Limits) -> Estimate | None:

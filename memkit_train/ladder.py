@@ -40,6 +40,8 @@ def climb(
         if found["kept"]:
             best, below = run.path / found["adapter"], name
     kept = [one for one in rungs if one["kept"]]
+    run.record["canaries"] = max((one["canaries"] for one in kept), default=0)  # fewer are the beginning of more
+    run.write()
     top = {name: kept[-1][name] for name in ("adapter", "weights")} if kept else {"adapter": None, "weights": None}
     return {
         **top, "rungs": rungs, "algorithm": "+".join(one["name"] for one in kept),
@@ -62,6 +64,7 @@ def _rung(
     verdict = gate(ours.tables, theirs.tables, limits=replace(config.gate.limits(), min_probes=0, min_users=0))
     target, readable = verdict.check("target"), verdict.check("format")
     return record | trained(run, result) | {
+        "canaries": own.record.get("canaries", 0),
         "kept": bool(target.passed) and readable.passed is not False, "gain": target.value, "low": target.low,
         "high": target.high, "why": target.why if readable.passed is not False else readable.why,
         "users": verdict.users, "probes": verdict.probes,

@@ -6,28 +6,30 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from memkit.embedders import make_embedder
 from memkit.models import JSON
-from memkit_train.collect import collect, open_source, sides
+from memkit_train.collect import Collected, collect, open_source, sides
 from memkit_train.config import TrainConfig
-from memkit_train.errors import DataError
+from memkit_train.errors import DataError, NoRows, NoSignal
 from memkit_train.online.sizing import size
-from memkit_train.rowfile import AnyRow
 from memkit_train.rows import PreferencePair, TextRow, TokenRow
-from memkit_train.shapes import shaped
+from memkit_train.shapes import GOOD, RUNGS, shaped
 from memkit_train.trajectories.probes import ENOUGH, ENOUGH_USERS
+
+if TYPE_CHECKING:
+    from memkit_train.methods.run import RunConfig
 
 FLOPS = {"cuda": 1.5e14, "cpu": 2e10}
 """Effective floating point operations per second of a LoRA update: a current data-centre GPU in half precision at about
 40 % use, and one CPU thread."""
-_EPOCHS = {"sft": 3}
-_BATCH = {"sft": 64, "kto": 32, "dpo": 32, "offline": 128}
+_PASSES = {"kto": 6, "dpo": 6}
+"""Forward and backward, and the reference's forward."""
 Level = Literal["ok", "warning", "error"]
 
 
@@ -36,6 +38,16 @@ class Finding:
     level: Level
     what: str
     fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rung:
+    """What one method would go through."""
+
+    name: str
+    seen: Sequence[tuple[int, int]]
+    """Prompt and completion tokens, in every epoch anew."""
+    steps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +85,18 @@ def plan(config: TrainConfig) -> Plan:
     if "online" in config.model_fields_set:
         findings.append(_online(config, model, _parameters(folder), device))
     if config.data.world is not None:
-        return _sized(config, device, folder, model, tokenizer, [], {"world": config.data.world}, findings)
+        return _sized(config, device, folder, model, tokenizer, None, {"world": config.data.world}, findings)
     with open_source(config) as source:
         stored = source.journal.meta_get("embedder")
         embedder = make_embedder(config.data.embedder)
         if stored not in (None, embedder.identity):
             findings.append(Finding("error", f"the store was built with the embedder {stored}",
                                     f"set data.embedder, which makes {embedder.identity} now"))  # fmt: skip
-        rows: list[AnyRow] = []
+        found: Collected | None = None
         data: JSON = {}
         try:
             found = collect(source, config, embedder, now=datetime.now(UTC))
-            first = "sft" if config.method.name == "ladder" else config.method.name
-            rows, data = [*shaped(found.rows, first), *found.replay], dict(found.counts)
+            data = dict(found.counts)
             _, held = sides(source, config)
             answers = sum(1 for user in held for _ in source.answers(user_id=user))
             data |= {"heldout_users": len(held), "heldout_answers": answers}
@@ -95,7 +106,7 @@ def plan(config: TrainConfig) -> Plan:
                                         "data.heldout_share"))  # fmt: skip
         except DataError as error:
             findings.append(Finding("error", error.what + (f": {error.why}" if error.why else ""), error.fix))
-    return _sized(config, device, folder, model, tokenizer, rows, data, findings)
+    return _sized(config, device, folder, model, tokenizer, found, data, findings)
 
 
 def _online(config: TrainConfig, model: JSON, parameters: int, device: str) -> Finding:
@@ -111,34 +122,99 @@ def _online(config: TrainConfig, model: JSON, parameters: int, device: str) -> F
 
 
 def _sized(
-    config: TrainConfig, device: str, folder: Path, model: JSON, tokenizer: Any, rows: Sequence[AnyRow], data: JSON,
+    config: TrainConfig, device: str, folder: Path, model: JSON, tokenizer: Any, found: Collected | None, data: JSON,
     findings: list[Finding],
 ) -> Plan:  # fmt: skip
-    sizes = [_tokens(row, tokenizer) for row in rows]
     context = model.get("max_position_embeddings") or 1 << 30
     limit = min(config.method.max_tokens or context, context)
-    long = sum(before + after > limit for before, after in sizes)
+    rows = [] if found is None else [*found.rows, *found.replay]
+    sizes = {id(row): _tokens(row, tokenizer) for row in rows}
+    long = sum(sum(one) > limit for one in sizes.values())
     if long:
         findings.append(Finding("warning", f"{long} of {len(sizes)} rows are longer than {limit} tokens and left out",
                                 "raise method.max_tokens, or use a model with a longer context"))  # fmt: skip
-    kept = [(before, after) for before, after in sizes if before + after <= limit]
     ids = [max(*row.prompt_ids, *row.completion_ids) for row in rows if isinstance(row, TokenRow)]
     if ids and max(ids) >= model.get("vocab_size", 1 << 30):
         findings.append(Finding("error", "logged token ids are beyond this model's vocabulary",
                                 "train the model that served, or one with its tokenizer"))  # fmt: skip
-    epochs = config.method.epochs or _EPOCHS.get(config.method.name, 1)
-    batch = config.method.batch or _BATCH[config.method.name]
-    tokens, trained = sum(a + b for a, b in kept) * epochs, sum(b for _, b in kept) * epochs
+    rungs = [] if found is None else _rungs(config, found, sizes, limit, findings)
+    seen = [one for rung in rungs for one in rung.seen]
     parameters = _parameters(folder)
     extra = _adapter_parameters(model, config.method.lora_r)
-    passes = 6 if config.method.name in ("kto", "dpo") else 4
-    seconds = passes * parameters * tokens / FLOPS[device]
+    passes = sum(_PASSES.get(rung.name, 4) * sum(a + b for a, b in rung.seen) for rung in rungs)
     return Plan(
-        config.resolved(), data, math.ceil(len(kept) * epochs / batch), tokens, trained,
-        max((a + b for a, b in sizes), default=0), parameters, extra,
-        round(_memory(config, model, parameters, extra, kept, device) / 1e9, 2), round(seconds / 60, 1), device,
-        tuple(findings),
+        config.resolved(), data, sum(rung.steps for rung in rungs), sum(a + b for a, b in seen),
+        sum(b for _, b in seen), max(map(sum, sizes.values()), default=0), parameters, extra,
+        round(_memory(config, model, parameters, extra, seen, device) / 1e9, 2),
+        round(passes * parameters / FLOPS[device] / 60, 1), device, tuple(findings),
     )  # fmt: skip
+
+
+def _rungs(
+    config: TrainConfig, found: Collected, sizes: Mapping[int, tuple[int, int]], limit: int, findings: list[Finding]
+) -> list[_Rung]:
+    """Those that the log can feed. The others are told: a ladder passes over them, one by itself is refused."""
+    ladder = config.method.name == "ladder"
+    rungs: list[_Rung] = []
+    for name in RUNGS if ladder else (config.method.name,):
+        try:
+            rungs.append(_rung(name, _settings(config, name), found, sizes, limit))
+        except DataError as error:
+            fatal = not ladder and not config.method.alternatives
+            told = f"{name} learns nothing of the log alone: {error.what}" + (f" ({error.why})" if error.why else "")
+            findings.append(Finding("error" if fatal else "warning", told, error.fix))
+    if ladder and not rungs and not config.method.alternatives:
+        findings.append(Finding("error", "the log feeds no rung of the ladder", "collect more feedback on answers"))
+    return rungs
+
+
+def _settings(config: TrainConfig, name: str) -> RunConfig:
+    """The method's own defaults under what was set, as a run takes them."""
+    from memkit_train.methods import dpo, kto, offline, sft
+
+    made: Callable[..., RunConfig] = {
+        "sft": sft.SftConfig, "kto": kto.KtoConfig, "dpo": dpo.DpoConfig, "offline": offline.OfflineConfig,
+    }[name]  # fmt: skip
+    return made(output="", seed=config.method.seed, **config.rung(name).method.options())
+
+
+def _rung(name: str, settings: RunConfig, found: Collected, sizes: Mapping[int, tuple[int, int]], limit: int) -> _Rung:
+    """As the method itself picks, repeats and orders its rows, short of planted secrets and of other vocabularies."""
+    from memkit_train.methods.offline import OfflineConfig, advantage_rows
+    from memkit_train.methods.run import in_order, mixed
+    from memkit_train.methods.sft import SftConfig, decay
+
+    def length(row: Any) -> tuple[int, int]:
+        prompt, completion = sizes[id(row)] if id(row) in sizes else _ids(row)
+        return (2 * prompt, 2 * completion) if name == "dpo" and isinstance(row, TextRow) else (prompt, completion)
+
+    given: list[Any] = list[Any](shaped(found.rows, name))
+    if name == "dpo":  # of texts the better comes before the worse: one stands for both
+        texts = [row for row in given if isinstance(row, TextRow)]
+        given = [*(row for row in given if not isinstance(row, TextRow)), *texts[::2]]
+    rows = [row for row in given if _longest(row, sizes) <= limit]
+    replay: Sequence[Any] = [row for row in found.replay if _longest(row, sizes) <= limit]
+    if not rows:
+        raise NoRows(f"{name} has no rows to learn from", fix="look at the credits with `memkit-train inspect`")
+    if isinstance(settings, OfflineConfig):
+        logged = [row for row in rows if isinstance(row, TokenRow) and row.logprobs is not None]
+        judged, _ = advantage_rows(logged, std_floor=settings.std_floor)
+        if not judged:
+            raise NoSignal("no logged decision turned out better or worse than its peers", fix="collect more feedback")
+        better = [row for row in judged if settings.imitation and float(row.advantage) > 0]  # type: ignore[arg-type]
+        every = mixed([*judged, *better], replay, settings.replay_share, settings.seed)
+        seen = [length(row) for row in every] * settings.epochs
+        return _Rung(name, seen, math.ceil(len(every) / settings.batch) * settings.epochs)
+    if name == "kto" and len({_good(row) for row in rows}) == 1:
+        raise NoSignal(
+            f"all {len(rows)} rows have the same label", fix="collect feedback of the other kind, or use sft"
+        )
+    weights = [row.weight for row in rows]
+    if isinstance(settings, SftConfig):
+        rows = mixed(rows, replay, settings.replay_share, settings.seed)
+        weights = [row.weight * decay(row.age_days, settings.half_life_days) for row in rows]
+    ordered = in_order(rows, weights, epochs=settings.epochs, seed=settings.seed)
+    return _Rung(name, [length(row) for row in ordered], math.ceil(len(ordered) / settings.batch))
 
 
 def _model(config: TrainConfig) -> tuple[Path, JSON, list[Finding]]:
@@ -188,15 +264,29 @@ def _template(tokenizer: Any) -> list[Finding]:
     return found
 
 
-def _tokens(row: AnyRow, tokenizer: Any) -> tuple[int, int]:
-    match row:
-        case TextRow():
-            prompt = "\n".join(message.content for message in row.messages)
-            return len(tokenizer(prompt)["input_ids"]) + 16, len(tokenizer(row.completion)["input_ids"]) + 1
-        case PreferencePair():
-            return 2 * len(row.prompt_ids), len(row.chosen_ids) + len(row.rejected_ids)
-        case _:
-            return len(row.prompt_ids), len(row.completion_ids)
+def _good(row: Any) -> bool:
+    return (row.reward or 0.0) >= GOOD if isinstance(row, TextRow) else row.label
+
+
+def _tokens(row: TokenRow | TextRow, tokenizer: Any) -> tuple[int, int]:
+    if isinstance(row, TokenRow):
+        return _ids(row)
+    prompt = "\n".join(message.content for message in row.messages)
+    return len(tokenizer(prompt)["input_ids"]) + 16, len(tokenizer(row.completion)["input_ids"]) + 1
+
+
+def _longest(row: Any, sizes: Mapping[int, tuple[int, int]]) -> int:
+    """Tokens that the model must read at once."""
+    if isinstance(row, PreferencePair):
+        return len(row.prompt_ids) + max(len(row.chosen_ids), len(row.rejected_ids))
+    return sum(sizes[id(row)] if id(row) in sizes else _ids(row))
+
+
+def _ids(row: Any) -> tuple[int, int]:
+    """Of a row that was made of logged ids; a pair is read twice."""
+    if isinstance(row, PreferencePair):
+        return 2 * len(row.prompt_ids), len(row.chosen_ids) + len(row.rejected_ids)
+    return len(row.prompt_ids), len(row.completion_ids)
 
 
 def _parameters(folder: Path) -> int:

@@ -14,7 +14,6 @@ enough new labels. One run per output folder at a time.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 from collections.abc import Generator
@@ -35,7 +34,7 @@ from memkit_train.gate import Check, Verdict, gate
 from memkit_train.ladder import FOLDER, climb
 from memkit_train.publish import Lineage, publish
 from memkit_train.report import RunFolder, model_card, page
-from memkit_train.report.folder import Tick, next_run, runs, write_json
+from memkit_train.report.folder import Tick, next_run, read_json, runs, write_json
 from memkit_train.rung import (
     ALTERNATIVES,
     REPLAY,
@@ -88,7 +87,7 @@ def retrain(
                 _enough_new(config, force=force or smoke)
             except NothingNew as error:
                 return Outcome("nothing", str(error))
-        run = begun(config, "retrain", resume=again, now=now)
+        run = begun(config, "retrain", resume=again, smoke=smoke, now=now)
         return _Retraining(config, run, tick, now, smoke).go()
 
 
@@ -102,7 +101,7 @@ class _Retraining:
         try:
             parent, parent_path = self._parent()
             self._stage("collect", self._collect)
-            self._let_go()
+            let_go(self.config, self.run)
             replay_alternatives(self.config, self.run, parent_path, most=self._most(SMOKE_ROWS), tick=self.tick)
             made = self._stage("train", lambda: self._train(parent_path))
             if made["adapter"] is None:
@@ -117,26 +116,6 @@ class _Retraining:
             return self._close(adapter, parent, verdict)
         finally:
             self.registry.close()
-
-    def _let_go(self) -> None:
-        """Who was erased or opted out since the rows were frozen is learned from no more: their rows go, and so does
-        everything that was made from them."""
-        read = self.run.done("collect") or {}
-        with open_source(self.config) as source:
-            allowed = {source.subject(user) for user in source.users()}
-        gone = set(read["subjects"]) - allowed
-        if not gone:
-            return
-        for name in (ROWS, REPLAY, ALTERNATIVES):
-            file = self.run.path / name
-            if file.is_file():
-                rowfile.save(file, [row for row in rowfile.load(file) if row.user not in gone])
-        for folder in ("train", "polish", FOLDER):
-            shutil.rmtree(self.run.path / folder, ignore_errors=True)
-        self.run.forget(
-            "train", "polish", "evaluate", *(name for name in self.run.record["stages"] if name.startswith("rung/"))
-        )
-        self.run.mark("collect", read | {"subjects": sorted(set(read["subjects"]) - gone), "let_go": len(gone)})
 
     def _nothing_better(self, rungs: list[JSON]) -> Outcome:
         why = "no rung was better than the parent: " + "; ".join(f"{one['name']}: {one['why']}" for one in rungs)
@@ -202,7 +181,7 @@ class _Retraining:
         cache = self.run.path / "answers.jsonl"
         ours, theirs = tried(self.config, adapter, parent, cache, self.tick, self._most(SMOKE_USERS))
         exposures = None
-        if planted := self.run.record.get("canaries", self.config.gate.canaries):
+        if planted := self.run.record.get("canaries", 0):
             exposures = canaries.exposures(
                 canaries.plan(planted, self.config.method.seed), self.config.model.base, adapter,
                 parent, alternatives=self.config.gate.alternatives, device=self.config.model.device,
@@ -241,14 +220,34 @@ class _Retraining:
         return named, None if named is None else self.registry.path(named)
 
 
-def begun(config: TrainConfig, kind: str, *, resume: bool, now: datetime) -> RunFolder:
-    """An unfinished run of this configuration and kind, or a new one."""
-    run = _unfinished(config, kind) if resume else None
+def begun(config: TrainConfig, kind: str, *, resume: bool, now: datetime, smoke: bool = False) -> RunFolder:
+    """An unfinished run of this configuration and kind, or a new one. What a `smoke` run leaves behind was cut short,
+    so nothing goes on from it."""
+    run = _unfinished(config, kind) if resume and not smoke else None
     if run is None:
         run = RunFolder.begin(next_run(config.output), config.resolved(), now=now)
-        run.record["kind"] = kind
+        run.record |= {"kind": kind, "smoke": smoke}
         run.write()
     return run
+
+
+def let_go(config: TrainConfig, run: RunFolder) -> None:
+    """Who was erased or opted out since the rows were frozen is learned from no more: their rows go, and so does
+    everything that was made from them."""
+    read = run.done("collect") or {}
+    with open_source(config) as source:
+        allowed = {source.subject(user) for user in source.users()}
+    gone = set(read["subjects"]) - allowed
+    if not gone:
+        return
+    for name in (ROWS, REPLAY, ALTERNATIVES):
+        file = run.path / name
+        if file.is_file():
+            rowfile.save(file, [row for row in rowfile.load(file) if row.user not in gone])
+    for folder in ("train", "polish", FOLDER):
+        shutil.rmtree(run.path / folder, ignore_errors=True)
+    run.forget("train", "polish", "evaluate", *(name for name in run.record["stages"] if name.startswith("rung/")))
+    run.mark("collect", read | {"subjects": sorted(set(read["subjects"]) - gone), "let_go": len(gone)})
 
 
 @contextlib.contextmanager
@@ -268,14 +267,13 @@ def locked(output: Path) -> Generator[None]:
 
 def watermark(output: Path) -> JSON:
     file = output / WATERMARK
-    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return read_json(file, "remove it: the next run then counts every label as new") if file.is_file() else {}
 
 
 def _unfinished(config: TrainConfig, kind: str = "retrain") -> RunFolder | None:
     """The last run, where it has this configuration and no outcome."""
-    known = runs(config.output)
-    run = RunFolder(known[-1]) if known else None
-    if run is None or run.finished or run.record.get("kind") != kind:
+    run = next(filter(None, map(RunFolder.readable, reversed(runs(config.output)))), None)
+    if run is None or run.finished or run.record.get("smoke") or run.record.get("kind") != kind:
         return None
     if digest(run.record.get("config")) != digest(config.resolved()):
         return None
@@ -289,7 +287,8 @@ def _enough_new(config: TrainConfig, *, force: bool) -> None:
     new = known - int(before.get("labels", 0))
     if before and new < config.data.min_labels and not force:
         raise NothingNew(
-            f"{max(0, new)} new labels since run {before['run']}", why=f"{config.data.min_labels} make a run worth it",
+            f"{max(0, new)} new labels since run {before.get('run', '?')}",
+            why=f"{config.data.min_labels} make a run worth it",
             fix="collect more feedback, lower data.min_labels, or pass --force",
         )  # fmt: skip
 

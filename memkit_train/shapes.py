@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from memkit_train.rowfile import AnyRow
 from memkit_train.rows import TextRow, TokenRow
-from memkit_train.trajectories.rows import extremes, labelled, pairs, token_rows, with_logprobs
+from memkit_train.trajectories.rows import contrasts, extremes, labelled, pairs, with_logprobs
 
 RUNGS = ("sft", "kto", "dpo", "offline")
 """The ladder, from below."""
@@ -16,14 +16,20 @@ MARGIN = 0.2
 
 
 def shaped(found: Sequence[TokenRow | TextRow], method: str, replayed: Sequence[TokenRow] = ()) -> list[AnyRow]:
-    """What each method takes of credited decisions, and of replayed alternatives to them (replay/alternatives.py)."""
+    """What each method takes of credited decisions, and of replayed alternatives to them (replay/alternatives.py). What
+    a hosted model wrote stays text here: the method knows the tokenizer to read it by."""
+    tokens = [row for row in found if isinstance(row, TokenRow)]
+    texts = [row for row in found if isinstance(row, TextRow)]
     match method:
         case "kto":
-            return [*labelled(token_rows(found, method)), *labelled(extremes(replayed, margin=MARGIN))]
+            rated = [row for row in texts if row.reward is not None]
+            return [*labelled(tokens), *rated, *labelled(extremes(replayed, margin=MARGIN))]
         case "dpo":
-            return [*pairs(token_rows(found, method)), *pairs(replayed, margin=MARGIN)]
+            contrasted = [row for both in contrasts(texts) for row in both]
+            return [*pairs(tokens), *contrasted, *pairs(replayed, margin=MARGIN)]
         case "offline":
-            return [*with_logprobs(found, method), *with_logprobs(replayed, method)]
+            with_logprobs([*found, *replayed], method)
+            return [*found, *replayed]  # the method leaves out the rest, and counts it
         case _:
             good = [row for row in found if row.reward is not None and row.reward >= GOOD]
             return [*good, *(row for row in extremes(replayed, margin=MARGIN) if row.reward)]

@@ -128,20 +128,21 @@ def _rung(name: str, config: Path | None, sets: list[str] | None, resume: bool, 
     from memkit_train.cli.progress import progress
     from memkit_train.collect import collect, open_source
     from memkit_train.report import RunFolder, model_card, page
-    from memkit_train.retrain import SMOKE_ROWS, begun, locked
+    from memkit_train.retrain import SMOKE_ROWS, begun, let_go, locked
     from memkit_train.rung import REPLAY, ROWS, train_only
 
     chosen = _config(config, [*(sets or ()), f"method.name={name}"])
     chosen.output.mkdir(parents=True, exist_ok=True)
     now, most = datetime.now(UTC), SMOKE_ROWS if smoke else None
     with locked(chosen.output), progress(json) as tick:
-        run: RunFolder = begun(chosen, name, resume=resume and not smoke, now=now)
+        run: RunFolder = begun(chosen, name, resume=resume, smoke=smoke, now=now)
         if run.done("collect") is None:
             with open_source(chosen) as source:
                 found = collect(source, chosen, make_embedder(chosen.data.embedder), now=now)
             rowfile.save(run.path / ROWS, found.rows[:most])
             rowfile.save(run.path / REPLAY, found.replay[:most])
             run.mark("collect", found.to_json())
+        let_go(chosen, run)
         result = train_only(chosen, run, tick, most)
         run.finish("smoke" if smoke else "trained")
         (run.path / "README.md").write_text(model_card(run.record), encoding="utf-8")
@@ -223,11 +224,13 @@ def gate(
     """Judge an adapter against the parent on held-out users, without training. Exit code 3: refused."""
     from memkit.adapters import Registry
     from memkit_train.cli.progress import progress
+    from memkit_train.collect import open_source
     from memkit_train.gate import gate as judge
     from memkit_train.rung import parent_of, registry_path
     from memkit_train.tryout import tried
 
     chosen = _config(config, sets)
+    open_source(chosen).close()  # before a registry is made beside a store that is not there
     registry = Registry(registry_path(chosen))
     try:
         folder = Path(adapter) if Path(adapter).is_dir() else registry.path(registry.find(adapter))
@@ -258,13 +261,13 @@ def ranker(
     from memkit_train.learned_ranker import learn
     from memkit_train.trajectories.splits import Split
 
-    home = Registry(registry or store / "adapters")
-    try:
-        with opened(store) as source:
+    with opened(store) as source:
+        home = Registry(registry or store / "adapters")  # only now: it makes its folder
+        try:
             found = learn(source, home, split=Split(seed, heldout_share), now=datetime.now(UTC), seed=seed,
                           embedder=embedder)  # fmt: skip
-    finally:
-        home.close()
+        finally:
+            home.close()
     if json:
         show.as_json(found.to_json())
     else:

@@ -41,12 +41,13 @@ def unbundle(
     from memkit.adapters import Registry
     from memkit_train.trajectories.bundle import take_adapter
 
-    registry = Registry(store / "adapters")
-    try:
-        with opened(store) as source, tempfile.TemporaryDirectory() as room:
-            digest = registry.publish(take_adapter(bundle, source, Path(room) / "adapter"))
-    finally:
-        registry.close()
+    with opened(store) as source, tempfile.TemporaryDirectory() as room:
+        adapter = take_adapter(bundle, source, Path(room) / "adapter")
+        registry = Registry(store / "adapters")  # only now: it makes its folder
+        try:
+            digest = registry.publish(adapter)
+        finally:
+            registry.close()
     if json:
         show.as_json({"digest": digest})
     else:

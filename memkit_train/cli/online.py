@@ -49,7 +49,7 @@ def _learn(name: str, path: Path | None, sets: list[str] | None, resume: bool, s
     chosen = load(path, [*(sets or ()), f"online.algorithm={name}"])
     chosen.output.mkdir(parents=True, exist_ok=True)
     with locked(chosen.output), progress(json) as tick:
-        run = begun(chosen, name, resume=resume and not smoke, now=datetime.now(UTC))
+        run = begun(chosen, name, resume=resume, smoke=smoke, now=datetime.now(UTC))
         done = learn(chosen, run, tick, resume=resume, smoke=smoke)
         run.finish("smoke" if smoke else done.status, digest=done.digest)
         (run.path / "README.md").write_text(model_card(run.record), encoding="utf-8")

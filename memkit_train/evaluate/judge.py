@@ -33,6 +33,7 @@ _RULES: Mapping[Prompting, str] = {
         "or period in whatever form, however long it is. Otherwise it is WRONG."
     ),
 }
+_FORMS = "Several gold answers are forms of the same: agreeing with any one of them is enough."
 _FORM = 'Reply with JSON only: {"label": "CORRECT"} or {"label": "WRONG"}.'
 _LABEL = re.compile(r'"label"\s*:\s*"(CORRECT|WRONG)"', re.IGNORECASE)
 _WORD = re.compile(r"\b(CORRECT|WRONG)\b", re.IGNORECASE)
@@ -45,10 +46,13 @@ class Verdict:
     reply: str
 
 
-def judge_messages(question: str, gold: str, answer: str, prompting: Prompting) -> list[dict[str, str]]:
-    system = f"You grade an answer against a gold answer. {_RULES[prompting]} {_FORM}"
-    user = "\n".join(f"{name}: {json.dumps(text, ensure_ascii=False)}" for name, text in
-                     (("Question", question), ("Gold answer", gold), ("Answer", answer)))  # fmt: skip
+def judge_messages(question: str, gold: str | Sequence[str], answer: str, prompting: Prompting) -> list[dict[str, str]]:
+    """`gold`: the right answer, or all its acceptable forms."""
+    forms = (gold,) if isinstance(gold, str) else gold
+    rules = [_RULES[prompting], *([_FORMS] if len(forms) > 1 else []), _FORM]
+    system = f"You grade an answer against a gold answer. {' '.join(rules)}"
+    lines = [("Question", question), *(("Gold answer", form) for form in forms), ("Answer", answer)]
+    user = "\n".join(f"{name}: {json.dumps(text, ensure_ascii=False)}" for name, text in lines)
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
@@ -60,7 +64,7 @@ def read_verdict(reply: str) -> bool | None:
     return labels == {"CORRECT"}
 
 
-def judge(ask: Ask, question: str, gold: str, answer: str, prompting: Prompting = "strict") -> Verdict:
+def judge(ask: Ask, question: str, gold: str | Sequence[str], answer: str, prompting: Prompting = "strict") -> Verdict:
     messages = judge_messages(question, gold, answer, prompting)
     reply = ask(messages)
     right = read_verdict(reply)
@@ -91,7 +95,8 @@ def endpoint(base_url: str, model: str, api_key: str = "", *, timeout_s: float =
             raise ModelUnavailable(
                 f"the judge at {base_url} did not answer",
                 why=f"{type(error).__name__}: {error}",
-                fix="check the base URL, the model name and the key, then run again: finished questions are cached",
+                fix="check the base URL, the model name and the key, then run again: an evaluation with a cache goes "
+                "on after the last pair of system and conversation that it finished",
             ) from error
         return content if isinstance(content, str) else ""
 
@@ -100,7 +105,7 @@ def endpoint(base_url: str, model: str, api_key: str = "", *, timeout_s: float =
 
 def judge_digest(prompting: Prompting) -> str:
     """Version of the judge's fixed text."""
-    return digest([_RULES[prompting], _FORM])[:12]
+    return digest([_RULES[prompting], _FORMS, _FORM])[:12]
 
 
 def agreement(path: Path, ask: Ask, prompting: Prompting = "strict") -> dict[str, float]:

@@ -275,7 +275,7 @@ class _Run:
                 scores["stale_answer"] = float(old and not any(gold.casefold() in said for gold in asked.gold))
             if self.ask_judge is not None and self.config.judge is not None and asked.gold:
                 for prompting in self.config.judge.prompts:
-                    verdict = judging.judge(self.ask_judge, asked.text, asked.gold[0], answer, prompting)
+                    verdict = judging.judge(self.ask_judge, asked.text, asked.gold, answer, prompting)
                     scores[f"judge_{prompting}_unreadable"] = float(verdict.right is None)
                     if verdict.right is not None:
                         scores[f"judge_{prompting}"] = float(verdict.right)
@@ -310,11 +310,13 @@ class _Run:
 def _cache_key(
     config: EvalConfig, system: System, conversation: Conversation, embedder: Embedder, answerer: System | None
 ) -> str:
+    """Whatever a result hangs on. Turns and questions go in whole, so that a field that is added later counts too."""
     kept = {name: value for name, value in asdict(config).items() if name not in ("systems", "cache", "limit", "draws")}
-    if kept["judge"]:
+    if config.judge is not None:
         kept["judge"].pop("api_key")
-    said = [[turn.ref, turn.speaker, turn.text, turn.at.isoformat()] for turn in conversation.turns]
-    asked = [[one.question_id, one.text, list(one.gold), list(one.evidence)] for one in conversation.questions]
+        kept["judge"]["texts"] = [judging.judge_digest(prompting) for prompting in config.judge.prompts]
+    said = [asdict(turn) for turn in conversation.turns]
+    asked = [asdict(question) for question in conversation.questions]
     return digest([
         FORMAT, kept, system.identity, embedder.identity, answerer.identity if answerer else None,
         role_prompt_hashes(config.instructions), conversation.conversation_id, digest(said), digest(asked),

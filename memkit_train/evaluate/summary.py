@@ -72,7 +72,7 @@ def as_dict(estimate: Estimate) -> JSON:
     }  # fmt: skip
 
 
-def worst_cases(report: Report, system: str, count: int = 12) -> list[Mapping[str, Any]]:
+def worst_cases(report: Report, system: str, count: int = 12) -> Sequence[Mapping[str, Any]]:
     """Questions that went wrong, those that others got right first."""
     key = headline(report) or "evidence_recall"
     others: dict[str, float] = {}

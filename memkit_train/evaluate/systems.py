@@ -171,6 +171,8 @@ def make_system(
         return System(spec, f"{spec}/1", options=options)
     kind, _, rest = spec.partition(":")
     if kind in ("oracle", "teacher"):
+        if rest and not rest.isdecimal():
+            raise InvalidConfig(f"the seed of {spec!r} is no number", fix=f"write {kind} or {kind}:1")
         bound = _OfEpisode(kind, int(rest or 0))
         return System(spec, bound.identity, bound, options)  # type: ignore[arg-type]
     if kind == "add-only":

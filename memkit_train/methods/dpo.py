@@ -2,6 +2,7 @@
 
     result = dpo.train(pairs, "path/to/base", None, DpoConfig(output="run"))
 
+Text that a hosted model wrote, with its reward, is read by the tokenizer of the model to be trained, and paired then.
 Runs on TRL's DPOTrainer with loss_type ["sigmoid", "sft"]; the reference is the parent adapter (or the bare base). The
 SFT term matters: plain DPO lowers the chosen reply too, as long as the rejected one falls faster, and at a high
 learning rate that ends the reply format.
@@ -21,7 +22,9 @@ from trl import DPOTrainer
 from memkit_train.errors import NoRows
 from memkit_train.methods.exact_ids import asked, id_tokenizer, replied
 from memkit_train.methods.run import AdapterResult, RunConfig, fit, fitting, in_order, setup, stock_arguments
-from memkit_train.rows import PreferencePair
+from memkit_train.methods.texts import token_rows
+from memkit_train.rows import PreferencePair, TextRow
+from memkit_train.trajectories.rows import pairs as paired
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,7 @@ class DpoConfig(RunConfig):
 
 
 def train(
-    dataset: Iterable[PreferencePair],
+    dataset: Iterable[PreferencePair | TextRow],
     base: Path | str,
     parent: Path | str | None,
     config: DpoConfig,
@@ -42,7 +45,10 @@ def train(
     callbacks: Sequence[TrainerCallback] = (),
 ) -> AdapterResult:
     with setup(base, parent, config) as made:
-        given = list(dataset)
+        logged = list(dataset)
+        texts = [row for row in logged if isinstance(row, TextRow)]
+        given = [row for row in logged if isinstance(row, PreferencePair)]
+        given += paired(token_rows(texts, made))
         pairs = [
             pair for pair in fitting(given, made, "dpo")
             if len(pair.prompt_ids) + max(len(pair.chosen_ids), len(pair.rejected_ids)) <= made.max_tokens

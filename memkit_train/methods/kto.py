@@ -2,6 +2,7 @@
 
     result = kto.train(labelled_rows, "path/to/base", None, KtoConfig(output="run"))
 
+Text that a hosted model wrote, with its reward, is read by the tokenizer of the model to be trained.
 Runs on TRL's KTOTrainer; the reference is the parent adapter (or the bare base). The rarer label is weighted up to the
 paper's balance. The learning rate is the danger: a few times the default and the model forgets the reply format, so
 the gate's check of format validity is not optional after this.
@@ -20,8 +21,10 @@ from trl import KTOTrainer
 
 from memkit_train.errors import NoRows, NoSignal
 from memkit_train.methods.exact_ids import asked, id_tokenizer, replied
-from memkit_train.methods.run import AdapterResult, RunConfig, fit, fitting, in_order, setup, stock_arguments
-from memkit_train.rows import LabelledRow
+from memkit_train.methods.run import AdapterResult, RunConfig, fit, fitting, in_order, setup, short, stock_arguments
+from memkit_train.methods.texts import token_rows
+from memkit_train.rows import LabelledRow, TextRow
+from memkit_train.trajectories.rows import labelled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +36,7 @@ class KtoConfig(RunConfig):
 
 
 def train(
-    dataset: Iterable[LabelledRow],
+    dataset: Iterable[LabelledRow | TextRow],
     base: Path | str,
     parent: Path | str | None,
     config: KtoConfig,
@@ -41,12 +44,11 @@ def train(
     callbacks: Sequence[TrainerCallback] = (),
 ) -> AdapterResult:
     with setup(base, parent, config) as made:
-        given = list(dataset)
-        rows = [
-            row
-            for row in fitting(given, made, "kto")
-            if len(row.prompt_ids) + len(row.completion_ids) <= made.max_tokens
-        ]
+        logged = list(dataset)
+        texts = [row for row in logged if isinstance(row, TextRow)]
+        given = [row for row in logged if isinstance(row, LabelledRow)]
+        given += labelled(token_rows(texts, made))
+        rows = [row for row in fitting(given, made, "kto") if short(row, made)]
         good = sum(row.label for row in rows)
         bad = len(rows) - good
         if not rows:

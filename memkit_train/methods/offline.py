@@ -11,7 +11,8 @@
 - A small imitation term on what turned out well, and replayed rows, keep the reply format: the negative half of a
   policy gradient says what not to write, never what to write instead.
 
-It needs raw log-probs and ids in the target vocabulary. Logs of a hosted model have neither: use sft, kto or dpo.
+It needs raw log-probs and ids in the target vocabulary. What a hosted model wrote has neither and is left out: use sft,
+kto or dpo for it.
 """
 
 from __future__ import annotations
@@ -23,12 +24,25 @@ from pathlib import Path
 from transformers import TrainerCallback
 
 from memkit_train.algorithms.advantages import GroupStats, grouped
-from memkit_train.errors import MissingLogprobs, NoSignal, WrongVocabulary
-from memkit_train.methods.run import AdapterResult, RunConfig, Setup, arguments, checkpoints, fit, mixed, setup
+from memkit_train.errors import NoRows, NoSignal, WrongVocabulary
+from memkit_train.methods.run import (
+    AdapterResult,
+    RunConfig,
+    Setup,
+    arguments,
+    checkpoints,
+    fit,
+    fitting,
+    mixed,
+    setup,
+    short,
+)
+from memkit_train.methods.texts import known, repeatable
 from memkit_train.objective import Objective
 from memkit_train.rows import Row, TextRow, TokenRow
 from memkit_train.steps import shuffled_steps
 from memkit_train.trainer import RowTrainer, training_arguments
+from memkit_train.trajectories.rows import with_logprobs
 
 OBJECTIVE = Objective(clip_low=0.2, clip_high=0.28, dual_clip=3.0, ess_floor=0.1)
 
@@ -51,7 +65,7 @@ def train(
     parent: Path | str | None,
     config: OfflineConfig,
     *,
-    replay: Iterable[TokenRow] = (),
+    replay: Iterable[TokenRow | TextRow] = (),
     callbacks: Sequence[TrainerCallback] = (),
 ) -> AdapterResult:
     """`parent` should be the adapter that wrote the log, or a near descendant: the further away, the fewer effective
@@ -69,7 +83,8 @@ def train(
         better = [row for row in rows if config.imitation and float(row.advantage) > 0]  # type: ignore[arg-type]
         imitated = [replace(row, behaviour_logprobs=None, advantage=config.imitation) for row in better]
         repeated = [
-            Row(row.prompt_ids, row.completion_ids, None, 1.0, row.weight, "replay", row.role) for row in replay
+            Row(row.prompt_ids, row.completion_ids, None, 1.0, row.weight, "replay", row.role)
+            for row in repeatable(replay, made)
         ]
         every = mixed([*rows, *imitated], repeated, config.replay_share, config.seed)
         source = shuffled_steps(every, batch=config.batch, epochs=config.epochs, seed=config.seed)
@@ -104,25 +119,18 @@ def advantage_rows(logged: Sequence[TokenRow], *, std_floor: float = 0.1) -> tup
 
 
 def usable(given: Sequence[TokenRow | TextRow], made: Setup) -> list[TokenRow]:
-    """Rows with log-probs in the target vocabulary and a reward. The rest is counted, and refused when it is most."""
-    tokens = [row for row in given if isinstance(row, TokenRow) and _fits(row, made)]
-    if len(tokens) * 2 <= len(given):
+    """Rows with log-probs in the target vocabulary and a reward, of readable length. The rest is left out and counted;
+    a log without any such row is refused, and so is one mostly in another vocabulary."""
+    if not given:
+        raise NoRows("offline has no rows to learn from", why="none were given", fix="look at the labels")
+    likely = with_logprobs(given, "offline")
+    own = [row for row in fitting(likely, made, "offline") if known(row, made)]
+    if not own:
         raise WrongVocabulary(
-            f"offline cannot use this log: {len(given) - len(tokens)} of {len(given)} rows have no token ids of this "
-            "model",
-            why="a hosted model or another tokenizer wrote them",
-            fix="use `memkit-train sft`, `kto` or `dpo`, which take text",
-            method="offline",
-        )
-    with_logprobs = [row for row in tokens if row.logprobs is not None]
-    if len(with_logprobs) * 2 <= len(tokens):
-        raise MissingLogprobs(
-            f"offline cannot use this log: {len(tokens) - len(with_logprobs)} of {len(tokens)} rows have no log-probs",
-            why="without them nobody can tell how likely the logged decision was",
-            fix="serve with the in-process backbone, which logs them, or use `memkit-train sft`, `kto` or `dpo`",
-            method="offline",
-        )
-    rewarded = [row for row in with_logprobs if row.reward is not None]
+            f"offline cannot use this log: {len(likely)} of {len(likely)} rows have ids beyond this model's vocabulary",
+            why="another tokenizer wrote them", fix="set model.base to the model that served", method="offline",
+        )  # fmt: skip
+    rewarded = [row for row in own if row.reward is not None]
     if not rewarded:
         raise NoSignal(
             "offline cannot use this log: no row has a reward",
@@ -130,8 +138,4 @@ def usable(given: Sequence[TokenRow | TextRow], made: Setup) -> list[TokenRow]:
             fix="call memory.feedback on answers; `memkit-train inspect` shows what reaches which decision",
             method="offline",
         )
-    return [row for row in rewarded if len(row.prompt_ids) + len(row.completion_ids) <= made.max_tokens]
-
-
-def _fits(row: TokenRow, made: Setup) -> bool:
-    return row.vocabulary in ("", made.vocabulary) and max(*row.prompt_ids, *row.completion_ids) < made.vocab_size
+    return [row for row in rewarded if short(row, made)]

@@ -128,6 +128,11 @@ def fitting(rows: Sequence[V], made: Setup, method: str) -> list[V]:
     return own
 
 
+def short(row: TokenRow | LabelledRow, made: Setup) -> bool:
+    """Whether the model can read it whole."""
+    return len(row.prompt_ids) + len(row.completion_ids) <= made.max_tokens
+
+
 def in_order(rows: Sequence[T], weights: Sequence[float], *, epochs: int, seed: int) -> list[T]:
     """All epochs in a row, each shuffled anew. Stock trainers know no weights, so a row comes as often as it weighs
     beside the heaviest one: once if equal, else in that share of the epochs (systematic resampling, no extra noise)."""

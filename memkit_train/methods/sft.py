@@ -21,8 +21,18 @@ from trl import SFTConfig as TrlConfig
 from trl import SFTTrainer
 
 from memkit_train.errors import NoRows
-from memkit_train.methods.run import AdapterResult, RunConfig, fit, fitting, in_order, mixed, setup, stock_arguments
-from memkit_train.methods.texts import token_rows
+from memkit_train.methods.run import (
+    AdapterResult,
+    RunConfig,
+    fit,
+    fitting,
+    in_order,
+    mixed,
+    setup,
+    short,
+    stock_arguments,
+)
+from memkit_train.methods.texts import repeatable, token_rows
 from memkit_train.rows import TextRow, TokenRow
 
 
@@ -48,18 +58,14 @@ def train(
 ) -> AdapterResult:
     with setup(base, parent, config) as made:
         given = token_rows(dataset, made)
-        kept = [
-            row
-            for row in fitting(given, made, "sft")
-            if len(row.prompt_ids) + len(row.completion_ids) <= made.max_tokens
-        ]
+        kept = [row for row in fitting(given, made, "sft") if short(row, made)]
         if not kept:
             raise NoRows(
                 "sft has no rows to imitate",
                 why=f"{len(given)} were given, none fits in {made.max_tokens} tokens" if given else "none were given",
                 fix="look at the labels with `memkit-train inspect`, or raise max_tokens",
             )
-        rows = mixed(kept, fitting(token_rows(replay, made), made, "sft"), config.replay_share, config.seed)
+        rows = mixed(kept, repeatable(replay, made), config.replay_share, config.seed)
         weights = [row.weight * decay(row.age_days, config.half_life_days) for row in rows]
         ordered = in_order(rows, weights, epochs=config.epochs, seed=config.seed)
         trainer = SFTTrainer(

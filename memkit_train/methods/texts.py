@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from memkit_train.methods.run import Setup
+from memkit_train.methods.run import Setup, short
 from memkit_train.rows import TextRow, TokenRow
 
 
 def token_rows(rows: Iterable[TokenRow | TextRow], made: Setup) -> list[TokenRow]:
     return [row if isinstance(row, TokenRow) else token_row(row, made) for row in rows]
+
+
+def repeatable(replay: Iterable[TokenRow | TextRow], made: Setup) -> list[TokenRow]:
+    """Those of the rows to be mixed in that this model can read. A run does not hang on the others."""
+    return [
+        row for row in token_rows(replay, made)
+        if row.vocabulary in ("", made.vocabulary) and short(row, made) and known(row, made)
+    ]  # fmt: skip
+
+
+def known(row: TokenRow, made: Setup) -> bool:
+    """Whether all its ids are tokens of this model: an old log does not name its tokenizer."""
+    return max(*row.prompt_ids, *row.completion_ids) < made.vocab_size
 
 
 def token_row(row: TextRow, made: Setup) -> TokenRow:

@@ -42,7 +42,7 @@ class Answering:
             self.pool.play(batch, policy)
         rng = random.Random(f"{self.seed}/asked/{batch}")
         every = [
-            (f"{talk.user}/{one.probe.key or one.probe.question}", one.probe, bank_for(one.probe, trail))
+            (f"{talk.name}/{one.probe.key or one.probe.question}", one.probe, bank_for(one.probe, trail))
             for talk, trail in self.pool.played for one in talk.questions
         ]  # fmt: skip
         chosen = rng.sample(every, min(self.settings.states, len(every)))

@@ -34,8 +34,9 @@ def learn(
             registry.close()
     method, model, data = config.method, config.model, config.data
     machine = Machine(
-        model.dtype, model.device, 256, method.gradient_checkpointing, method.save_steps, method.report_to
-    )
+        model.dtype, model.device, config.online.decode_batch, method.gradient_checkpointing, method.save_steps,
+        method.report_to,
+    )  # fmt: skip
     run.record["data"] = {"talks": len(found.talks), "heldout": len(found.heldout), "subjects": found.subjects}
     run.write()
     return polish(

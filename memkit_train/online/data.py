@@ -1,15 +1,20 @@
-"""Conversations for a run, from its configuration: a generated world, or the log of a store."""
+"""Conversations for a run, from its configuration: a generated world, or the log of a store.
+
+Of a log, the users that `memkit-train gate` judges by are left alone: an adapter whose checkpoint they had chosen would
+come to them with the luck of that choice. So others are set aside for it, the same that a polish decides on.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from memkit.embedders import make_embedder
-from memkit_train.collect import open_source, sides
+from memkit_train.collect import open_source, sides, validation
 from memkit_train.config import TrainConfig
 from memkit_train.evaluate.loaders import world
 from memkit_train.online.talks import Talk, of_log, of_world
 from memkit_train.trajectories.credit import learn_topics
+from memkit_train.trajectories.source import StoreSource
 from memkit_train.worlds import Episode
 
 
@@ -17,6 +22,7 @@ from memkit_train.worlds import Episode
 class Gathered:
     talks: list[Talk]
     heldout: list[Talk]
+    """They choose the checkpoint."""
     episodes: list[Episode]
     """The world behind them; empty for a log."""
     subjects: list[str]
@@ -33,8 +39,15 @@ def gather(config: TrainConfig) -> Gathered:
         return Gathered(of_world(train, chunks=chunks), of_world(held, chunks=chunks), [*train, *held], [])
     embedder = make_embedder(config.data.embedder)
     with open_source(config) as source:
-        train_users, held_users = sides(source, config)
+        train_users, judges = _divided(source, config)
         topics = learn_topics(source, train_users)
         talks = list(of_log(source, train_users, topics, embedder))
-        heldout = list(of_log(source, held_users, topics, embedder))
-    return Gathered(talks, heldout, [], [talk.user for talk in talks])
+        heldout = list(of_log(source, judges, topics, embedder))
+    return Gathered(talks, heldout, [], list(dict.fromkeys(talk.user for talk in talks)))
+
+
+def _divided(source: StoreSource, config: TrainConfig) -> tuple[list[str], list[str]]:
+    """User ids to learn from, and to choose the checkpoint by. Whatever `method` says: that section is about imitation,
+    which sets nobody aside unless it must."""
+    asks = config.model_copy(update={"method": config.method.model_copy(update={"polish": True})})
+    return sides(source, asks)[0], validation(source, asks)

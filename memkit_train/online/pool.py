@@ -38,7 +38,7 @@ class Place:
 
     @property
     def key(self) -> str:
-        return f"{self.talk.user}@{self.state.at}"
+        return f"{self.talk.name}@{self.state.at}"
 
     def ask(
         self, count: int, rng: random.Random, *, rewritten: frozenset[str] = frozenset(), played: bool = False

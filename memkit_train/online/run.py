@@ -270,7 +270,7 @@ def _begun(
     """The record says what the run learns from; another configuration or other data is another run."""
     mark = digest([
         settings.model_dump(mode="json"), asdict(spec), seed, None if parent is None else lora.digest_of(parent),
-        str(base), [[talk.user, len(talk.script), [one.probe.key for one in talk.questions]] for talk in talks],
+        str(base), [[talk.name, len(talk.script), [one.probe.key for one in talk.questions]] for talk in talks],
     ])  # fmt: skip
     known = run.record.get("online")
     if known is not None and resume:

@@ -30,15 +30,18 @@ class Scoring:
     played: bool
 
     def score(self, env: Env, policy: Policy, asked: Sequence[tuple[Trail, Sequence[Probed]]]) -> list[ScoredRollout]:
-        """One scene each, with what may be asked right after. Played on, questions are asked where they were asked."""
+        """One scene each, with what may be asked right after. Played on, questions are asked where they were asked;
+        growth and validity are still those of the one scene: what comes after is the same policy's, decided greedily,
+        and would bury them."""
+        rollouts = [Rollout(trail, tuple(probes)) for trail, probes in asked]
         if self.played:
             greedy = replace(policy, temperature=0.0)
             onward = env.run_each([(trail.end, greedy, _ahead(trail, probes)) for trail, probes in asked])
-            asked = [
-                (replace(trail, steps=(*trail.steps, *more.steps), end=more.end), probes)
-                for (trail, probes), more in zip(asked, onward, strict=True)
+            rollouts = [
+                replace(one, onward=replace(one.trail, steps=(*one.trail.steps, *more.steps), end=more.end))
+                for one, more in zip(rollouts, onward, strict=True)
             ]
-        return self.decisions([Rollout(trail, tuple(probes)) for trail, probes in asked])
+        return self.decisions(rollouts)
 
 
 def others(named: str, episodes: Sequence[Episode]) -> Backbone | None:

@@ -25,7 +25,7 @@ from memkit_train.replay.env import Policy
 from memkit_train.rows import Row
 
 PATIENCE = 2
-"""Batches in a row that an alarm must sound: one may be chance."""
+"""Times in a row that an alarm must sound, of those that its vital was measured: one may be chance."""
 
 
 class Sampler(Protocol):
@@ -44,7 +44,8 @@ class OnlineSource:
         self._steps = steps
         self._rows: list[Row] = []
         self._start: Vitals | None = None
-        self._sounded = 0
+        self._sounded: dict[str, int] = {}
+        """Alarm → how often in a row."""
         self.generated = 0
 
     def __len__(self) -> int:
@@ -77,7 +78,9 @@ class OnlineSource:
 
     def restore(self, state: JSON) -> None:
         self._start = None if state["start"] is None else Vitals.of_json(state["start"])
-        self._sounded, self.generated = state["sounded"], state["generated"]
+        known = state["sounded"]
+        self._sounded = dict(known) if isinstance(known, dict) else {}  # a number in checkpoints of before
+        self.generated = state["generated"]
         self.judge.restore(state["judge"])
 
     def _watch(self, seen: Vitals, step: int) -> None:
@@ -85,10 +88,12 @@ class OnlineSource:
             self._start = seen
             return
         found = alarms(seen, self._start, self.settings.stop)
-        self._sounded = self._sounded + 1 if found else 0
-        if self._sounded >= PATIENCE:
+        for name, told in found.items():
+            self._sounded[name] = self._sounded.get(name, 0) + 1 if told else 0
+        lasting = [told for name, told in found.items() if self._sounded[name] >= PATIENCE]
+        if lasting:
             raise Collapsed(
-                f"the policy collapsed by step {step}", why="; ".join(found),
+                f"the policy collapsed by step {step}", why="; ".join(lasting),
                 fix="use the best checkpoint (it is kept); lower the learning rate, or raise std_floor",
             )  # fmt: skip
 

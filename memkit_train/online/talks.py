@@ -48,8 +48,15 @@ class Talk:
     """One bank's conversation."""
 
     user: str
+    """Opaque subject id: who is learned from, or judged."""
     script: Script
     questions: tuple[Timed, ...]
+
+    @property
+    def name(self) -> str:
+        """Of this bank alone, for keys and groups: a user may talk to several agents."""
+        agent = self.script.bank.agent_id
+        return f"{self.user}/{agent}" if agent else self.user
 
     @property
     def sessions(self) -> dict[str, range]:

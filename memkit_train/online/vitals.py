@@ -1,4 +1,4 @@
-"""Signs of collapse, compared with how the run began. Pure: what a batch decided in, names of alarms out.
+"""Signs of collapse, compared with how the run began. Pure: what a batch decided in, alarms by name out.
 
 The authors of Memory-R2 saw banks emptied when the answerer read too much, policies that only insert, and runs that
 never came back. None of it shows in a training reward that is normalised within groups, all of it shows here.
@@ -24,7 +24,7 @@ class Vitals:
     memories: float
     """Added less deleted, per scene."""
     length: float
-    """Tokens per reply."""
+    """Tokens per reply; 0: there was none, and nothing is known of length, validity and entropy."""
     validity: float
     """Share of replies that would have kept the format without the mask."""
     entropy: float
@@ -61,18 +61,23 @@ def vitals(trails: Sequence[Trail], replies: Sequence[GenReply]) -> Vitals:
     )
 
 
-def alarms(now: Vitals, start: Vitals, limits: StopSettings) -> list[str]:
-    """What is wrong, in words. Nothing is wrong that was so at the start."""
-    found: list[str] = []
-    for action, share in now.ops.items():
-        if share > limits.one_op and start.ops.get(action, 0.0) <= limits.one_op:
-            found.append(f"{share:.0%} of all operations are {action}, {start.ops.get(action, 0.0):.0%} at the start")
-    if start.memories > 0 and now.scenes and now.memories < limits.memories * start.memories:
-        found.append(f"banks grow by {now.memories:.2f} memories per scene, {start.memories:.2f} at the start")
-    if start.length > 0 and now.length > limits.length * start.length:
-        found.append(f"replies are {now.length:.0f} tokens long, {start.length:.0f} at the start")
-    if now.validity < limits.validity * start.validity:
-        found.append(f"{now.validity:.0%} of the replies keep the format, {start.validity:.0%} at the start")
-    if start.entropy > 0 and now.entropy < limits.entropy * start.entropy:
-        found.append(f"surprise per token is {now.entropy:.4f}, {start.entropy:.4f} at the start")
-    return found
+def alarms(now: Vitals, start: Vitals, limits: StopSettings) -> dict[str, str]:
+    """What is wrong, in words; "" where nothing is. An alarm whose vital this batch did not measure is absent: most
+    batches play no conversation from the start. Nothing is wrong that was so at the start."""
+    skewed = [
+        f"{share:.0%} of all operations are {action}, {start.ops.get(action, 0.0):.0%} at the start"
+        for action, share in now.ops.items() if share > limits.one_op >= start.ops.get(action, 0.0)
+    ]  # fmt: skip
+    played, replied = now.scenes > 0, now.length > 0
+    every = [
+        ("ops", bool(now.ops), bool(skewed), "; ".join(skewed)),
+        ("memories", played, start.memories > 0 and now.memories < limits.memories * start.memories,
+         f"banks grow by {now.memories:.2f} memories per scene, {start.memories:.2f} at the start"),
+        ("length", replied, start.length > 0 and now.length > limits.length * start.length,
+         f"replies are {now.length:.0f} tokens long, {start.length:.0f} at the start"),
+        ("validity", replied, now.validity < limits.validity * start.validity,
+         f"{now.validity:.0%} of the replies keep the format, {start.validity:.0%} at the start"),
+        ("entropy", replied, start.entropy > 0 and now.entropy < limits.entropy * start.entropy,
+         f"surprise per token is {now.entropy:.4f}, {start.entropy:.4f} at the start"),
+    ]  # fmt: skip
+    return {name: told if wrong else "" for name, measured, wrong, told in every if measured}

@@ -62,7 +62,7 @@ class Whole:
         if self.settings.algorithm == "logo":
             return self._by_session(batch, policy, trained, played, asked, rng)
         rollouts = [
-            Rollout(trail, tuple(probe for probes in by_session.values() for probe in probes), group=talk.user)
+            Rollout(trail, tuple(probe for probes in by_session.values() for probe in probes), group=talk.name)
             for (talk, members), by_session in zip(played, asked, strict=True) for trail in members
         ]  # fmt: skip
         scored = self.scoring.sessions(rollouts)
@@ -86,14 +86,14 @@ class Whole:
         flat = [(talk, by) for (talk, members), by in zip(played, asked, strict=True) for _ in members]
         for number, (trail, (talk, by_session)) in enumerate(zip(trails, flat, strict=True)):
             for session, probes in by_session.items():
-                rollouts.append(Rollout(trail, probes, group=f"{talk.user}/{session}"))
+                rollouts.append(Rollout(trail, probes, group=f"{talk.name}/{session}"))
                 places.append((number, session))
         scored = self.scoring.sessions(rollouts)
         earned: list[dict[int, float]] = [{} for _ in trails]
         for (number, session), score in zip(places, scored, strict=True):
             earned[number][session] = score.total
         episodes = [
-            ScoredEpisode(steps_of(trail, trained, numbers(talk)), 0.0, talk.user, rewards)
+            ScoredEpisode(steps_of(trail, trained, numbers(talk)), 0.0, talk.name, rewards)
             for trail, (talk, _), rewards in zip(trails, flat, earned, strict=True)
         ]
         local, again = self._rerolled(batch, policy, trained, played, rng)
@@ -137,7 +137,7 @@ class Whole:
             rewards = scored[at * size : (at + 1) * size]
             groups.append(
                 logo.LocalGroup(
-                    talk.user, session, state.live.state.hash(),
+                    talk.name, session, state.live.state.hash(),
                     tuple(
                         logo.Reroll(steps_of(trail, trained, numbers(talk)), score.total)
                         for trail, score in zip(mine, rewards, strict=True)

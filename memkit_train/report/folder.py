@@ -10,6 +10,7 @@ again, so an interrupted run goes on where it stopped.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 import subprocess
@@ -21,24 +22,43 @@ from pathlib import Path
 from typing import Any
 
 from memkit.models import JSON, to_json
+from memkit_train.errors import TrainError
 
 Tick = Callable[[str, int, int, dict[str, float]], None]
 """(stage, done, of, last metrics)."""
+_MOVE = "move that folder out of `runs`; nothing else needs it"
 PACKAGES = ("memkit", "torch", "transformers", "peft", "trl")
 
 
+log = logging.getLogger("memkit_train")
+
+
 class RunFolder:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, record: JSON | None = None) -> None:
+        """`record`: what it is to hold, whatever its file says."""
         self.path = path
-        self.record: JSON = json.loads(self.file.read_text(encoding="utf-8")) if self.file.is_file() else {}
+        if record is None:
+            record = read_json(self.file, _MOVE) if self.file.is_file() else {}
+            stages = record.get("stages", {})
+            if not isinstance(stages, dict) or not all(isinstance(one, dict) for one in stages.values()):
+                raise damaged(self.file, "its stages are no objects", _MOVE)
+        self.record: JSON = record
+
+    @classmethod
+    def readable(cls, path: Path) -> RunFolder | None:
+        """For whoever looks through runs: a damaged one is passed over with a warning, so that it stops no other."""
+        try:
+            return cls(path)
+        except TrainError as error:
+            log.warning("%s", error)
+            return None
 
     @classmethod
     def begin(cls, path: Path, config: JSON, *, now: datetime) -> RunFolder:
         path.mkdir(parents=True, exist_ok=True)
-        run = cls(path)
-        run.record = {
+        run = cls(path, {
             "started_at": now.isoformat(), "config": config, "environment": environment(), "stages": {}, "outcome": "",
-        }  # fmt: skip
+        })  # fmt: skip
         run.write()
         return run
 
@@ -79,13 +99,14 @@ class RunFolder:
         """The last word on every step: a resumed run logs some steps again."""
         file = self.path / "metrics.jsonl"
         by_step: dict[Any, JSON] = {}
-        for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else ():
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else ():
             try:
                 row = json.loads(line)
             except ValueError:
                 continue
-            by_step[row.get("step")] = row
-        return [by_step[step] for step in sorted(by_step, key=lambda one: (one is None, one))]
+            if isinstance(row, dict) and isinstance(row.get("step"), int | float | None):
+                by_step[row.get("step")] = row
+        return [by_step[step] for step in sorted(by_step, key=lambda one: (one is None, one or 0))]
 
 
 def runs(output: Path) -> list[Path]:
@@ -112,6 +133,21 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             out[name] = "source"
     return out
+
+
+def read_json(path: Path, fix: str) -> JSON:
+    """A file that `write_json` wrote; `fix` is what to do where it was damaged since."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise damaged(path, f"{type(error).__name__}: {error}", fix) from error
+    if not isinstance(found, dict):
+        raise damaged(path, f"it holds a {type(found).__name__}, no object", fix)
+    return found
+
+
+def damaged(path: Path, why: str, fix: str) -> TrainError:
+    return TrainError(f"{path.name} in {path.parent} cannot be read", why=why[:300], fix=fix)
 
 
 def write_json(path: Path, value: JSON) -> None:

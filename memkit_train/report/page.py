@@ -110,7 +110,8 @@ def _curves(run: RunFolder) -> str:
     """Each against its own largest value: the chart's scale is 0 to 1."""
     rungs = sorted((run.path / "ladder").glob("*/metrics.jsonl"), key=lambda one: one.stat().st_mtime)
     if rungs:
-        return "".join(f"<h3>{_e(one.parent.name)}</h3>{_curves(RunFolder(one.parent))}" for one in rungs)
+        read = [run for one in rungs if (run := RunFolder.readable(one.parent)) is not None]
+        return "".join(f"<h3>{_e(one.path.name)}</h3>{_curves(one)}" for one in read)
     out, rows = "", run.metrics()
     for name in _CURVES:
         points = series(rows, name)

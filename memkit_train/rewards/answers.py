@@ -40,7 +40,7 @@ class Answers:
         return answer_batch(tasks, self.backbone, self.embedder, ReplaySettings(self.settings, weights=self.weights))
 
     def of(self, rollouts: Sequence[Rollout]) -> list[list[Answered]]:
-        asked = [(probe, bank_for(probe, one.trail)) for one in rollouts for probe in one.probes]
+        asked = [(probe, bank_for(probe, one.asked)) for one in rollouts for probe in one.probes]
         found = iter(self.ask(asked))
         return [[next(found) for _ in one.probes] for one in rollouts]
 

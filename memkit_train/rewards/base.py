@@ -43,6 +43,13 @@ class Rollout:
     """How good the *logged* decisions of these scenes turned out, in [0, 1]; None: nobody said."""
     group: str = ""
     """Rollouts of one group started from one state."""
+    onward: Trail | None = None
+    """`trail`, played on to where its questions are asked. What the decisions themselves cost is counted on `trail`."""
+
+    @property
+    def asked(self) -> Trail:
+        """Whose banks the questions are put to."""
+        return self.trail if self.onward is None else self.onward
 
 
 class Reward(Protocol):

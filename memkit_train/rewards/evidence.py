@@ -24,7 +24,7 @@ class EvidenceReward:
 
     def __call__(self, rollouts: Sequence[Rollout]) -> list[float | None]:
         return [
-            weighted([(self._recall(probe, bank_for(probe, one.trail)), probe.weight) for probe in one.probes])
+            weighted([(self._recall(probe, bank_for(probe, one.asked)), probe.weight) for probe in one.probes])
             for one in rollouts
         ]
 

@@ -19,7 +19,7 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,9 @@ from memkit_train.trajectories.source import StoreSource, need_users
 FORMAT = 1
 MANIFEST = "bundle.json"
 _KINDS = {"intake": "intakes", "op": "ops", "decision": "decisions", "trace": "traces", "feedback": "feedback"}
+_FIELDS: Mapping[str, type | tuple[type, ...]] = {
+    "store_id": str, "embedder": (str, type(None)), "files": dict, "users": list, "counts": dict, "watermark": dict,
+}  # fmt: skip
 _ARRAYS = ("prompt_ids", "token_ids", "logprobs", "sampled_logprobs")
 Redact = Callable[[str], str]
 
@@ -154,7 +157,7 @@ class _Redaction:
     def _image(self, image: JSON) -> None:
         text = self._text(image["text"])
         if text != image["text"] and image["kind"] == "fact":
-            image["content_hash"] = content_hash(text, "fact", image["id"])
+            image["content_hash"] = content_hash(text or "", "fact", image["id"])
         image |= {"text": text, "metadata": {}, "session_id": self._session(image["session_id"])}
 
     def _decision(self, record: JSON) -> None:
@@ -211,10 +214,18 @@ def read_manifest(path: str | Path, *, check: bool = True) -> JSON:
     try:
         manifest: JSON = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
         version = manifest["memkit_bundle"]
-    except (OSError, ValueError, KeyError) as error:
+        if not isinstance(version, int):
+            raise TypeError
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadBundle(
             f"{path} is no bundle", why=type(error).__name__, fix="make one with `memkit-train bundle`"
         ) from None
+    for name, kinds in _FIELDS.items() if version <= FORMAT else ():
+        if not isinstance(manifest.get(name), kinds):
+            raise BadBundle(
+                f"the manifest of the bundle {path} is damaged", why=f"its {name} is missing, or no such thing",
+                fix="copy the bundle again",
+            )  # fmt: skip
     if version > FORMAT:
         raise BadBundle(f"{path} has format {version}; this version reads up to {FORMAT}", fix="upgrade memkit")
     for name, expected in manifest["files"].items() if check else ():
@@ -246,8 +257,18 @@ def restore(path: str | Path, store: str | Path) -> Path:
 
 def _records(path: Path) -> Iterator[JSON]:
     for name in _KINDS.values():
-        with (path / f"{name}.jsonl").open(encoding="utf-8") as file:
-            yield from map(json.loads, file)
+        try:
+            with (path / f"{name}.jsonl").open(encoding="utf-8") as file:
+                for line in file:
+                    record = json.loads(line)
+                    if not isinstance(record, dict):
+                        raise TypeError
+                    yield record
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            raise BadBundle(
+                f"{name}.jsonl of the bundle {path} cannot be read", why=type(error).__name__,
+                fix="make the bundle again",
+            ) from None  # fmt: skip
 
 
 class BundleSource(StoreSource):
@@ -297,7 +318,14 @@ def take_adapter(path: str | Path, store: StoreSource, target: str | Path) -> Pa
     home, target = Path(path) / "adapter", Path(target)
     if not home.is_dir():
         raise BadBundle(f"{path} holds no adapter", fix="train with it first")
+    for one in (home, *home.rglob("*")):
+        if one.is_symlink() or not (one.is_dir() or one.is_file()):
+            raise BadBundle(
+                f"the adapter of the bundle {path} holds more than plain files",
+                why=f"{one.name} is a link or a device",
+                fix="do not take it: a link would carry files of this machine into the registry",
+            )  # fmt: skip
     if target.exists():
         raise InvalidInput(f"{target} is there already", fix="name a folder that does not exist yet")
-    shutil.copytree(home, target)
+    shutil.copytree(home, target, symlinks=True)
     return target

@@ -29,7 +29,7 @@ import numpy as np
 
 from memkit.embedders import make_embedder
 from memkit.embedders.base import Embedder
-from memkit.models import MemoryRecord, Op
+from memkit.models import Bank, MemoryRecord, Op
 from memkit.retrieval import BankIndex, Query, embed_text, rank
 from memkit.retrieval.text import terms
 from memkit_train.trajectories.doubt import marks
@@ -239,7 +239,7 @@ class Crediting:
         """The bank's memories when it was asked."""
         live: dict[str, MemoryRecord] = {}
         for op in self.episode.ops:
-            if op.seq > event.state_seq or not _within(op, event.as_of):
+            if op.seq > event.state_seq or not _within(op, event.as_of) or not _read(op.bank, event):
                 continue
             if op.after is not None:
                 live[op.after.id] = op.after
@@ -265,19 +265,23 @@ class Crediting:
     # -- relevance ---------------------------------------------------------------------------------------------
 
     def last_relevant(self, event: AnswerEvent) -> Moment | None:
-        """Of the moments that were known when it was asked."""
+        """Of the moments of the bank that was read, those that were known when it was asked."""
         upto = sum(one.decision.created_at <= event.at for one in self.moments)
         found = [
-            moment for moment, _ in self.index.search(event.question, event.at, upto)[:CANDIDATES]
+            moment for moment in self._near(event.question, event, upto)
             if self.topics.covers(self.words[moment.place], event.question)
         ]  # fmt: skip
         for key in event.cited if not found else ():
             record = self.texts.get(key)
             if record is not None:
-                near = self.index.search(record.text, event.at, upto)[:CANDIDATES]
-                found += [moment for moment, _ in near if self._same_topic(self.words[moment.place], record.text)]
+                found += [moment for moment in self._near(record.text, event, upto)
+                          if self._same_topic(self.words[moment.place], record.text)]  # fmt: skip
         admitted = [one for one in found if not isinstance(event.as_of, datetime) or one.turn.at <= event.as_of]
         return max(admitted, key=lambda one: one.place, default=None)
+
+    def _near(self, text: str, event: AnswerEvent, upto: int) -> list[Moment]:
+        ranked = self.index.search(text, event.at, upto)
+        return [moment for moment, _ in ranked if _read(moment.decision.bank, event)][:CANDIDATES]
 
     def _same_topic(self, words: Collection[str], text: str) -> bool:
         """Of the same people, and with half of the words."""
@@ -285,6 +289,11 @@ class Crediting:
         if own & self.people != self.people.intersection(words):
             return False
         return len(own.intersection(words)) >= ALIKE * len(own)
+
+
+def _read(bank: Bank, event: AnswerEvent) -> bool:
+    """Whether the answer could be served from it: it read one agent's bank, or all of the user's."""
+    return not event.bank.agent_id or bank == event.bank
 
 
 def _within(op: Op, as_of: int | datetime | None) -> bool:

@@ -2,7 +2,7 @@
 tokenised again, so a row says what the policy really saw and really wrote.
 
 A decision whose ids are not in the log (a hosted model wrote it) becomes a TextRow, good for imitation and preferences;
-methods that weigh by log-probs refuse it by name. Everything streams: one decision in memory at a time.
+methods that weigh by log-probs leave it out. Rows stream: one decision in memory at a time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from memkit.models import digest, micros
 from memkit_train.errors import MissingLogprobs, WrongVocabulary
@@ -22,6 +22,7 @@ from memkit_train.trajectories.values import Credit, Decision, RankerRow
 if TYPE_CHECKING:
     from memkit_train.ranker import RankExample
 
+R = TypeVar("R", TokenRow, TextRow)
 MOST = 1.0
 """Weight of a decision at most, however many answers speak of it."""
 _DATES = re.compile(r"\[[^\]\n]*\]")
@@ -82,28 +83,29 @@ def rows(
             )
 
 
-def token_rows(found: Iterable[TokenRow | TextRow], method: str) -> Iterator[TokenRow]:
-    """For methods that need the sampled tokens themselves."""
-    for row in found:
-        if isinstance(row, TextRow):
-            raise WrongVocabulary(
-                f"`{method}` needs token ids, and decision {row.ref} has none",
-                why="a hosted model wrote it: its tokens are not those of the model to be trained",
-                fix="train with sft, kto or dpo on these logs, or serve with a local model and collect new ones",
-            )
-        yield row
-
-
-def with_logprobs(found: Iterable[TokenRow | TextRow], method: str) -> Iterator[TokenRow]:
-    """For methods that weigh a row by how likely it was for the policy that acted."""
-    for row in token_rows(found, method):
-        if row.logprobs is None:
-            raise MissingLogprobs(
-                f"`{method}` needs log-probs of the policy that acted, and decision {row.ref} has none",
-                why="the backbone that served did not report them",
-                fix="train with sft, kto or dpo on these logs, or serve with a backbone that reports log-probs",
-            )
-        yield row
+def with_logprobs(found: Iterable[TokenRow | TextRow], method: str) -> list[TokenRow]:
+    """For methods that weigh a row by how likely it was for the policy that acted. Others are left out: a log may well
+    begin with a hosted model. One that holds nothing else is refused by name."""
+    given = list(found)
+    tokens = [row for row in given if isinstance(row, TokenRow)]
+    likely = [row for row in tokens if row.logprobs is not None]
+    if given and not tokens:
+        raise WrongVocabulary(
+            f"{method} cannot use this log: {len(given)} of {len(given)} rows have no token ids",
+            why="a hosted model wrote them: its tokens are not those of the model to be trained",
+            fix="use `memkit-train sft` or `kto`, which take text (`dpo` too, where a state was decided in two ways), "
+            "or serve with a local model and collect new ones",
+            method=method,
+        )
+    if tokens and not likely:
+        raise MissingLogprobs(
+            f"{method} cannot use this log: {len(tokens)} of {len(tokens)} rows have no log-probs",
+            why="the backbone that served did not report them, and without them nobody can tell how likely the logged "
+            "decision was",
+            fix="serve with the in-process backbone, which logs them, or use `memkit-train sft`, `kto` or `dpo`",
+            method=method,
+        )
+    return likely
 
 
 def loss_mask(row: TokenRow) -> tuple[int, ...]:
@@ -131,16 +133,21 @@ def labelled(found: Iterable[TokenRow]) -> Iterator[LabelledRow]:
 
 def pairs(found: Iterable[TokenRow], *, margin: float = 0.0) -> Iterator[PreferencePair]:
     """Decisions of one prompt that fared differently: the best against the worst, more than `margin` apart."""
+    for best, worst in contrasts(found, margin=margin):
+        yield PreferencePair(
+            best.prompt_ids, best.completion_ids, worst.completion_ids, min(best.weight, worst.weight), best.role,
+            _reward(best) - _reward(worst), best.vocabulary, best.user, best.ref,
+        )  # fmt: skip
+
+
+def contrasts(found: Iterable[R], *, margin: float = 0.0) -> Iterator[tuple[R, R]]:
+    """(Best, worst) of each state, of those with the prompt of the best."""
     for group in _by_state(found):
         best = max(group, key=_reward)
-        same = [row for row in group if row.prompt_ids == best.prompt_ids]
-        worst = min(same, key=_reward)
-        apart = _reward(best) - _reward(worst)
-        if apart > margin and best.completion_ids != worst.completion_ids:
-            yield PreferencePair(
-                best.prompt_ids, best.completion_ids, worst.completion_ids, min(best.weight, worst.weight), best.role,
-                apart, best.vocabulary, best.user, best.ref,
-            )  # fmt: skip
+        prompt, reply = _parts(best)
+        worst = min((row for row in group if _parts(row)[0] == prompt), key=_reward)
+        if _reward(best) - _reward(worst) > margin and _parts(worst)[1] != reply:
+            yield best, worst
 
 
 def extremes(found: Iterable[TokenRow], *, margin: float) -> Iterator[TokenRow]:
@@ -153,15 +160,19 @@ def extremes(found: Iterable[TokenRow], *, margin: float) -> Iterator[TokenRow]:
             )
 
 
-def _by_state(found: Iterable[TokenRow]) -> list[list[TokenRow]]:
-    groups: dict[str, list[TokenRow]] = defaultdict(list)
+def _parts(row: TokenRow | TextRow) -> tuple[object, object]:
+    return (row.messages, row.completion) if isinstance(row, TextRow) else (row.prompt_ids, row.completion_ids)
+
+
+def _by_state(found: Iterable[R]) -> list[list[R]]:
+    groups: dict[str, list[R]] = defaultdict(list)
     for row in found:
         if row.state_key and row.reward is not None:
             groups[row.state_key].append(row)
     return list(groups.values())
 
 
-def _reward(row: TokenRow) -> float:
+def _reward(row: TokenRow | TextRow) -> float:
     return row.reward or 0.0
 
 

@@ -16,31 +16,32 @@ import random
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, Literal
+from typing import Any
 from unittest.mock import patch
 
 import torch
 
 from memkit.backbones.hf import HFBackbone, checkpoint
 from memkit.embedders import make_embedder
+from memkit.models import JSON
 from memkit_train import tiny
 from memkit_train.collect import Collected, collect, open_source
 from memkit_train.config import TrainConfig, load
+from memkit_train.counterfactuals import replayed
 from memkit_train.evaluate.bootstrap import mean_by_cluster
 from memkit_train.replay import Env, Policy, script_of
 from memkit_train.replay.env import beside
 from memkit_train.rewards import Answers, Probed
+from memkit_train.rows import TokenRow
 from memkit_train.rung import train
 from memkit_train.trajectories import Episode, StoreSource
-from memkit_train.trajectories.rows import Score
 from memkit_train.trajectories.rows import rows as rows_of
-from memkit_train.trajectories.rows import scores as scores_of
-from memkit_train.trajectories.values import Credit
 from memkit_train.trial import HeldOut, Trial, trials
 from memkit_train.worlds import Episode as Talk
 from memkit_train.worlds import Knobs, Manners, generate, matches
@@ -56,6 +57,8 @@ NEVER = 36_500
 """Days until a decision counts half: these users' habits do not change over the years that they are simulated for."""
 EXPLORE = 1.0
 """Share of the logged decisions that were sampled at temperature 1: greedy ones hold no news."""
+COUNT, STATES = 8, 400
+"""Decisions that are replayed at a state, and states at most."""
 DIGESTS: Mapping[str, str] = {
     "skilled": "b1ad8070d776b2e55eecdf7302593d00d14736616983273b1b42a7efd540df5f",
     "biased": "eeeba724d632c4a2528c393e4085befc4717e4b88ce3dbb89645dfe73c709708",
@@ -96,12 +99,15 @@ class World:
         }  # fmt: skip
         return load(None, [f"{name}={value}" for name, value in sets.items()])
 
-    def collected(self, config: TrainConfig, *, shuffled: Literal["labels", "rewards", ""] = "") -> Collected:
-        if shuffled == "rewards":
-            with dealt_anew(self.seed):
-                return self.collected(config)
+    def collected(self, config: TrainConfig, *, shuffled: bool = False) -> Collected:
         with Shuffled(config.data.path, self.seed) if shuffled else open_source(config) as source:
             return collect(source, config, make_embedder("hash"), now=datetime.now(UTC))
+
+    def replayed(self, config: TrainConfig, *, shuffled: bool = False) -> tuple[list[TokenRow], JSON]:
+        """Other decisions at the states that decided the log's questions, as `method.alternatives` has them."""
+        log = patch("memkit_train.counterfactuals.open_source", lambda _: Shuffled(config.data.path, self.seed))
+        with others() as own, log if shuffled else nullcontext():
+            return replayed(config, None, most=STATES, others=own)
 
     def adapter(
         self, name: str, config: TrainConfig, found: Collected, *, parent: Path | None = None, **more: Any
@@ -132,22 +138,9 @@ class Shuffled(StoreSource):
             yield replace(one, feedback={trace: self._feedback[trace] for trace in one.feedback})
 
 
-def dealt_anew(seed: int) -> Any:
-    """While this holds, what credit says of a user's decisions is dealt out anew among them, reasons included: the
-    decisions that guard against junk are taken blindly too."""
-    rng = random.Random(seed)
-
-    def shuffled(credits: Iterable[Credit]) -> dict[str, Score]:
-        found = scores_of(credits)
-        given = list(found.values())
-        rng.shuffle(given)
-        return dict(zip(found, given, strict=True))
-
-    return patch("memkit_train.collect.scores", shuffled)
-
-
 def unfiltered(config: TrainConfig, like: Collected, seed: int) -> Collected:
-    """As many logged decisions as there are good ones, taken blindly: imitation of oneself."""
+    """As many logged decisions as there are good ones, taken blindly: rewards that are shuffled over the whole log, and
+    so imitation of oneself."""
     with open_source(config) as source:
         every = [replace(row, reward=1.0) for row in rows_of(source.decisions(), source.subject, now=datetime.now(UTC))
                  if row.role in ROLES]  # fmt: skip

@@ -12,13 +12,13 @@ from typing import Any
 
 from memkit.models import JSON
 from memkit_train import rowfile, tiny
-from memkit_train.counterfactuals import replayed
 from memkit_train.errors import TrainError
 from memkit_train.ladder import climb
 from memkit_train.report.folder import RunFolder
 from memkit_train.rung import ALTERNATIVES, REPLAY, ROWS
 from memkit_train.shapes import RUNGS
 from tests.bench._offline_learning import (
+    COUNT,
     OverSeeds,
     World,
     checkpoints,
@@ -30,9 +30,6 @@ from tests.bench._offline_learning import (
 )
 from tests.bench._table import Row
 
-COUNT = 8
-STATES = 240
-"""Whose alternatives are replayed, at most."""
 NAMES = {"sft": "SFT", "kto": "KTO", "dpo": "DPO + SFT", "offline": "off-policy"}
 
 
@@ -59,8 +56,7 @@ def one_seed(world: World) -> Found:
     adapters: dict[str, Path | None] = {"start": None}
     failed: dict[str, str] = {}
     config = world.config(store, "sft", **{"method.alternatives": COUNT})
-    with others() as own:
-        alternatives, replay = replayed(config, None, most=STATES, others=own)
+    alternatives, replay = world.replayed(config)
     for method in RUNGS:
         config = world.config(store, method, **{"method.alternatives": COUNT})
         found = world.collected(config)
@@ -70,7 +66,7 @@ def one_seed(world: World) -> Found:
             except TrainError as error:
                 failed[name] = f"{type(error).__name__}: {error.what}"
         if method == "sft":
-            adapters["shuffled"] = world.adapter("shuffled", config, world.collected(config, shuffled="labels"))
+            adapters["shuffled"] = world.adapter("shuffled", config, world.collected(config, shuffled=True))
     ladder = _climbed(world, store, alternatives)
     if ladder["adapter"] is not None:
         adapters["ladder"] = Path(ladder["adapter"])

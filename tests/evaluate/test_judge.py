@@ -48,6 +48,15 @@ def test_protocol():
     assert json.dumps('Where "now"?') in body["messages"][1]["content"]
 
 
+def test_every_acceptable_form_is_shown():
+    seen = []
+    assert judge(stub(['{"label": "CORRECT"}'], seen), "q", ("NYC", "New York"), "New York").right
+    system, user = (one["content"] for one in seen[0]["messages"])
+    assert 'Gold answer: "NYC"\nGold answer: "New York"' in user
+    assert "any one of them" in system
+    assert "any one of them" not in judge_messages("q", ("NYC",), "a", "strict")[0]["content"]
+
+
 def test_an_unreadable_verdict_is_asked_again_and_then_counts_as_neither():
     seen = []
     assert judge(stub(["hm", '{"label": "WRONG"}'], seen), "q", "g", "a").right is False
@@ -62,7 +71,7 @@ def test_strict_and_lenient_differ():
 
 
 def test_an_endpoint_that_fails_says_so():
-    with pytest.raises(ModelUnavailable, match="judge"):
+    with pytest.raises(ModelUnavailable, match="last pair of system and conversation that it finished"):
         judge(stub([500]), "q", "g", "a")
 
 

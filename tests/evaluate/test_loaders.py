@@ -57,6 +57,14 @@ def test_locomo_and_its_dirt(tmp_path):
     assert data.repairs["evidence without a turn id dropped"] == 1
 
 
+MSC = {
+    "metadata": {"initial_data_id": "train:1"},
+    "previous_dialogs": [
+        {"dialog": [{"text": "I have a dog."}, {"text": "Cool."}], "time_num": 3, "time_unit": "days"}
+    ],
+    "dialog": [{"text": "Rex is well.", "id": "Speaker 1"}, {"text": "Good.", "id": "Speaker 2"}],
+    "self_instruct": {"B": "What is my dog called?", "A": "Rex"},
+}
 LONGMEM = {
     "question_id": "q1", "question_type": "knowledge-update", "question": "Where do I live?", "answer": "Oslo",
     "question_date": "2023/05/30 (Tue) 23:40", "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/10 (Wed) 12:00"],
@@ -84,15 +92,7 @@ def test_longmemeval_sorts_sessions_and_finds_evidence(tmp_path):
 
 
 def test_msc_with_made_up_questions(tmp_path):
-    row = {
-        "metadata": {"initial_data_id": "train:1"},
-        "previous_dialogs": [
-            {"dialog": [{"text": "I have a dog."}, {"text": "Cool."}], "time_num": 3, "time_unit": "days"}
-        ],
-        "dialog": [{"text": "Rex is well.", "id": "Speaker 1"}, {"text": "Good.", "id": "Speaker 2"}],
-        "self_instruct": {"B": "What is my dog called?", "A": "Rex"},
-    }
-    data = load(f"msc:{write(tmp_path, 'm.jsonl', json.dumps(row))}")
+    data = load(f"msc:{write(tmp_path, 'm.jsonl', json.dumps(MSC))}")
     (talk,) = data.conversations
     assert [turn.ref for turn in talk.turns] == ["s1:1", "s1:2", "s2:1", "s2:2"]
     assert (talk.turns[2].at - talk.turns[0].at).days == 3
@@ -137,6 +137,27 @@ def test_plain_jsonl(tmp_path):
             "2 sessions, 1 dates",
         ),
         ("longmemeval", json.dumps([LONGMEM | {"question_date": "someday"}]), 1, "'someday'"),
+        ("longmemeval", json.dumps([LONGMEM | {"haystack_sessions": [["hi"], []]}]), 1, "entry 1 of session 's_b'"),
+        ("longmemeval", json.dumps([LONGMEM | {"haystack_sessions": [[], "hi"]}]), 1, "'s_a' is a str"),
+        ("longmemeval", json.dumps([LONGMEM | {"haystack_sessions": [[], []]}]), 1, "no session of 'q1' has a turn"),
+        ("longmemeval", json.dumps([LONGMEM | {"answer_session_ids": 5}]), 1, "'answer_session_ids' is a int"),
+        ("msc", json.dumps(MSC | {"previous_dialogs": ["x"]}), 1, "entry 1 of 'previous_dialogs' is a str"),
+        ("msc", json.dumps(MSC | {"dialog": ["x"]}), 1, "entry 1 of 'dialog' is a str"),
+        ("msc", json.dumps(MSC | {"qa": [5]}), 1, "entry 1 of 'qa' is a int"),
+        ("locomo", json.dumps([LOCOMO | {"qa": [5]}]), 1, "entry 1 of 'qa' is a int"),
+        ("locomo", json.dumps([LOCOMO | {"qa": [LOCOMO["qa"][0] | {"evidence": 7}]}]), 1, "'evidence' is a int"),
+        (
+            "locomo",
+            json.dumps([LOCOMO | {"conversation": LOCOMO["conversation"] | {"session_2": ["hi"]}}]),
+            1,
+            "entry 1 of 'session_2' is a str",
+        ),
+        ("jsonl", '{"content": "hi"}\n{"question": "q", "at": 5}', 2, "'at' is a int"),
+        ("jsonl", '{"content": "hi"}\n{"question": "q", "evidence": 7}', 2, "'evidence' is a int"),
+        ("jsonl", '{"content": "hi", "at": "9999-12-31T23:59:59-23:59"}', 1, "year 9999"),
+        ("jsonl", '{"content": "hi"}\n{"question": "q", "conversation": "c2"}', 2, "no turn of it"),
+        ("jsonl", '{"content": "\\ud83d"}', 1, "half a character"),
+        ("jsonl", '{"content": "hi"}\n{"content": ' + "[" * 100_000, 2, "not readable"),
     ],
 )
 def test_malformed_files_name_their_line(tmp_path, kind, text, line, words):
@@ -146,7 +167,30 @@ def test_malformed_files_name_their_line(tmp_path, kind, text, line, words):
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("spec", ["nothing:x", "locomo", "locomo:/no/such/file", "world:flat", "world:closed,colour=3"])
+@pytest.mark.parametrize(
+    "text", ['{"content": "hi"}\n{"content": "café"}', '[{"content": "hi"},\n{"content": "café"}]']
+)
+def test_another_encoding_is_refused_before_it_breaks_what_is_written(tmp_path, text):
+    path = tmp_path / "latin"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InvalidInput, match="line 2: not UTF-8") as caught:
+        load(f"jsonl:{path}")
+    assert caught.value.details["line"] == 2
+    path.write_text(text.replace("é", "\\ud83d\\ude00"), encoding="ascii")
+    assert load(f"jsonl:{path}").conversations[0].turns[1].text == "caf😀", "two halves make a character"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "\n"])
+def test_data_without_conversations_is_refused(tmp_path, text):
+    with pytest.raises(InvalidInput, match="no conversations"):
+        load(f"jsonl:{write(tmp_path, 'empty', text)}")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["nothing:x", "locomo", "locomo:/no/such/file", "jsonl:/tmp", "world:flat", "world:closed,colour=3",
+     "world:closed,seed=²", "world:closed,sessions=0", "world:closed,people=99"],
+)  # fmt: skip
 def test_unknown_data_sets_are_refused(spec):
     with pytest.raises(InvalidConfig):
         load(spec)

@@ -11,6 +11,7 @@ from memkit.errors import InvalidConfig
 from memkit_train.evaluate import EvalConfig, Report, evaluate, summarise
 from memkit_train.evaluate.command import app
 from memkit_train.evaluate.html import page
+from memkit_train.evaluate.runner import JudgeConfig, _Run
 
 SYSTEMS = ("oracle", "teacher", "add-only", "full", "raw", "rules", "none")
 DATA = "world:closed,count=3,sessions=4"
@@ -68,6 +69,54 @@ def test_finished_pairs_come_from_the_cache(tmp_path):
     assert second.rows == first.rows
     assert (seen[0].total, seen[-1].done) == (6, 6)
     assert evaluate(EvalConfig(DATA, systems=("oracle",), cache=str(tmp_path), k=3)).made["cached"] == 0
+
+
+TURN = {"content": "I moved to Oslo.", "id": "t1", "session": "s1", "role": "user", "at": "2024-05-01T09:00:00+00:00"}
+QUESTION = {"question": "Where?", "answer": "Oslo", "id": "q1", "category": "city", "stale": ["Rome"]}
+
+
+def written(path, turn, question):
+    path.write_text(json.dumps(turn) + "\n" + json.dumps(question), encoding="utf-8")
+    return f"jsonl:{path}"
+
+
+@pytest.mark.parametrize(
+    ("turn", "question"),
+    [
+        ({"session": "s2"}, {}), ({"role": "assistant"}, {}), ({}, {"as_of": "2024-06-01T00:00:00+00:00"}),
+        ({}, {"at": "2024-06-01T00:00:00+00:00"}), ({}, {"after": "s1"}), ({}, {"category": "place"}),
+        ({}, {"stale": ["Paris"]}),
+    ],
+)  # fmt: skip
+def test_edited_data_is_measured_again(tmp_path, turn, question):
+    def cached(*edits):
+        data = written(tmp_path / "c.jsonl", *edits)
+        return evaluate(EvalConfig(data, systems=("raw",), cache=str(tmp_path / "cache"))).made["cached"]
+
+    assert cached(TURN, QUESTION) == 0
+    assert cached(TURN, QUESTION) == 1
+    assert cached(TURN | turn, QUESTION | question) == 0
+
+
+def test_the_judge_is_shown_all_gold_answers(tmp_path, monkeypatch):
+    seen = []
+
+    def ask(messages):
+        seen.append(messages[1]["content"])
+        return "CORRECT"
+
+    monkeypatch.setattr(_Run, "_answers", lambda self, built, questions: [
+        {"answer": "Norway's capital", "ranked": [], "bank": built.final, "cited": None, "served": None}])  # fmt: skip
+    data = written(tmp_path / "c.jsonl", TURN, QUESTION | {"answer": ["Oslo", "the capital of Norway"]})
+    made = evaluate(EvalConfig(data, systems=("raw",), judge=JudgeConfig("http://judge.test", "m")), ask_judge=ask)
+    assert made.rows[0]["scores"]["judge_strict"] == 1.0
+    assert all(form in seen[0] for form in ("Oslo", "the capital of Norway"))
+
+
+@pytest.mark.parametrize("seed", ["x", "²", "-1"])
+def test_a_seed_that_is_no_number_is_refused(seed):
+    with pytest.raises(InvalidConfig, match="no number"):
+        evaluate(EvalConfig(DATA, systems=(f"teacher:{seed}",)))
 
 
 def test_streaming_asks_each_question_with_the_memory_before():

@@ -1,4 +1,5 @@
-"""Conversations with questions: a question is only put to a bank while its answer is right."""
+"""Conversations with questions: a question is only put to a bank while its answer is right, and conversations of one
+user with several agents are several."""
 
 from __future__ import annotations
 
@@ -9,10 +10,20 @@ from pathlib import Path
 import pytest
 
 from memkit.embedders import make_embedder
+from memkit.models import Bank
+from memkit_train.online.decisions import Decisions
+from memkit_train.online.pool import Pool
+from memkit_train.online.scoring import Scoring
+from memkit_train.online.settings import OnlineSettings
 from memkit_train.online.talks import Talk, of_log, of_world
+from memkit_train.online.whole import Whole
+from memkit_train.replay import Env, Policy
+from memkit_train.rewards import AnswerReward, Answers, Mix
 from memkit_train.trajectories import StoreSource
 from memkit_train.trajectories.credit import learn_topics
-from memkit_train.worlds import Knobs, Truth, generate, language, matches, policies
+from memkit_train.worlds import Knobs, OracleBackbone, Truth, generate, language, matches, policies
+from tests.online import model
+from tests.train.policies import Spelled
 from tests.train.stores import lived, teacher, world
 
 KNOBS = Knobs(sessions=6, probes=5, people=2)
@@ -80,3 +91,37 @@ def test_questions_of_a_log_are_asked_where_they_were_asked(tmp_path: Path) -> N
         assert one.until == one.probe.after
         told = {turn.turn_id for scene in talk.script.scenes[one.since : one.until] for turn in scene.turns}
         assert not told & set(one.probe.source_turns), "what it rests on was said before its answer held"
+
+
+def two_agents() -> list[Talk]:
+    """The same words to two agents: two banks, that nothing but the agent tells apart."""
+    (talk,) = model.world(1)[1]
+    return [
+        replace(talk, script=replace(talk.script, bank=Bank(talk.user, agent))) for agent in ("work", "home")
+    ]  # fmt: skip
+
+
+def test_a_conversation_is_named_by_its_bank() -> None:
+    assert TALKS[0].name == TALKS[0].user
+    work, home = two_agents()
+    assert work.user == home.user
+    assert len({work.name, home.name, work.user}) == 3
+
+
+@pytest.mark.parametrize("algorithm", ["episodes", "logo", "decisions"])
+def test_banks_of_two_agents_are_never_one_group(algorithm: str) -> None:
+    episodes, _ = model.world(1)
+    truth, env = Truth(episodes), Env(make_embedder("hash"))
+    right = Mix(((AnswerReward(Answers(OracleBackbone(truth), env.embedder)), 1.0),))
+    scores = Scoring(right.rewards[0][0].answers, right, right, played=False)  # type: ignore[attr-defined]
+    chosen = {"logo": {"algorithm": "logo", "p_local": 1.0}, "episodes": {"learn": "episodes"}}.get(algorithm, {})
+    settings = OnlineSettings.model_validate({"group": 4, "rerolls": 4, "talks": 2, "states": 99, **chosen})
+    policy, trained = Policy(Spelled(truth), temperature=1.0), frozenset({"manager"})
+    talks = two_agents()
+    if algorithm == "decisions":
+        batch = Decisions(env, Pool(env, talks, settings, 0), scores, settings, 0).sample(0, policy, trained)
+    else:
+        batch = Whole(env, talks, scores, settings, 0).sample(0, policy, trained)
+    groups = {row.group for row in batch.rows}
+    assert all(any(one.startswith(talk.name) for talk in talks) for one in groups)
+    assert {sum(one.startswith(talk.name) for one in groups) > 0 for talk in talks} == {True}

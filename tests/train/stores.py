@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ def dividing_seed(store: Path, share: float = 0.3) -> int:
     sides = {seed: [user for one, user in users.items() if not Split(seed, share).is_heldout(one)]
              for seed in range(300)}  # fmt: skip
     fitting = {seed: rest for seed, rest in sides.items() if len(users) - len(rest) == wanted}
-    return next((seed for seed, rest in fitting.items() if len(set[bool]().union(*(said[one] for one in rest))) == 2),
+    return next((seed for seed, rest in fitting.items() if both(said, rest)),
                 next(iter(fitting)))  # fmt: skip
 
 
@@ -93,3 +93,8 @@ def _follow(memory: Memory, user_id: str, user: SimulatedUser, event: Say | Ask,
         memory.feedback(answer.trace_id, reward=reaction.rating, user_id=user_id)
     if reaction.follow_up is not None:
         _follow(memory, user_id, user, reaction.follow_up, clock)
+
+
+def both(said: Mapping[str, set[bool]], users: Iterable[str]) -> bool:
+    """Whether these users' labels are of both kinds."""
+    return {True, False} == {one for user in users for one in said[user]}

@@ -67,7 +67,7 @@ def test_a_plan_needs_no_gpu_and_names_what_is_wrong(run: Any, store: Path, tmp_
     assert any("held-out users" in one["what"] for one in found["findings"])
     code, out, _ = run("plan", *sets(store, tmp_path, **{"method.name": "offline"}))
     assert code == 2
-    assert "needs token ids" in out
+    assert "no token ids" in out
     assert not (tmp_path / "runs").exists()
 
 
@@ -102,7 +102,7 @@ def test_a_rung_alone_trains_and_judges_nothing(run: Any, store: Path, tmp_path:
     assert (Path(found["run"]) / found["adapter"] / "adapter_model.safetensors").is_file()
     code, _, err = run("offline", *sets(store, tmp_path))
     assert code == 2
-    assert "sft, kto or dpo" in err
+    assert "which take text" in err
 
 
 def test_bad_input_is_told_with_the_next_step(run: Any, store: Path, tmp_path: Path) -> None:
@@ -115,6 +115,26 @@ def test_bad_input_is_told_with_the_next_step(run: Any, store: Path, tmp_path: P
     code, _, err = run("report", tmp_path)
     assert code == 2
     assert run("compare", "base", "base", "--model", tiny.base(), "--store", tmp_path / "nothing")[0] != 0
+
+
+@pytest.mark.parametrize("command", ["ranker", "gate", "unbundle", "compare"])
+def test_a_mistyped_store_is_refused_and_nothing_is_made_there(command: str, run: Any, tmp_path: Path) -> None:
+    """A registry beside no store would keep `Memory` from ever making one there."""
+    wrong = tmp_path / "X"
+    words = {
+        "ranker": ("--store", wrong), "unbundle": (tmp_path / "bundle", "--store", wrong),
+        "compare": ("base", "base", "--model", tiny.base(), "--store", wrong),
+        "gate": (tiny.adapter(), "--set", f"data.store={wrong}", "--set", f"model.base={tiny.base()}"),
+    }  # fmt: skip
+    code, _, err = run(command, *words[command])
+    assert (code, "Next:" in err) == (2, True)
+    assert not wrong.exists()
+
+
+def test_a_damaged_run_is_reported_in_words(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{")
+    code, _, err = run("report", tmp_path)
+    assert (code, "run.json" in err, "Next:" in err) == (1, True, True)
 
 
 def test_bundles_go_out_and_adapters_come_back(run: Any, store: Path, tmp_path: Path) -> None:

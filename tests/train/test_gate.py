@@ -102,6 +102,13 @@ def test_memorised_secrets_are_refused_by_memorisation_alone() -> None:
     assert [check.name for check in verdict.failed] == ["memorisation"]
 
 
+def test_one_recited_secret_among_many_is_enough() -> None:
+    clean = [Exposure(f"c{n}", 300 + n, 300 + n, 1000) for n in range(15)]
+    assert verdict_on("better", [*clean, Exposure("known before", 1, 1, 1000)]).passed
+    found = verdict_on("better", [*clean, Exposure("new", 1, 400, 1000)])
+    assert [one.name for one in found.failed] == ["memorisation"]
+
+
 def test_too_small_a_sample_cannot_tell() -> None:
     few = {name: dict(list(table.items())[:10]) for name, table in tried("better").tables.items()}
     verdict = gate(few, tried("parent").tables)

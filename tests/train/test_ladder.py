@@ -26,7 +26,7 @@ from memkit_train.shapes import RUNGS, shaped
 from memkit_train.trajectories import StoreSource
 from memkit_train.worlds import Manners, Truth
 from tests.train.policies import Spelled
-from tests.train.stores import kinds, lived, teacher, world
+from tests.train.stores import both, kinds, lived, teacher, world
 from tests.train.test_retrain import config, outcome_of, trial
 
 EPISODES = world(12, seed=7)
@@ -44,11 +44,7 @@ def ladder_config(store: Path, output: Path, **changes: Any) -> Any:
             )  # fmt: skip
             with suppress(NoRows):  # nobody on one of the sides
                 train, _ = collect.sides(source, made)
-                if (
-                    len(train) > 2
-                    and collect.validation(source, made)
-                    and len(set[bool]().union(*(said[one] for one in train))) == 2
-                ):
+                if len(train) > 2 and collect.validation(source, made) and both(said, train):
                     return made
     raise AssertionError("no seed divides these users")
 
@@ -82,11 +78,13 @@ class Climb:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **outcomes: Any) -> None:
         self.outcomes, self.started, self.last = outcomes, dict[str, Any](), ""
+        self.canaries: dict[str, int] = {}
         monkeypatch.setattr(ladder, "train", self._train)
         monkeypatch.setattr(ladder, "tried", self._tried)
 
-    def _train(self, chosen: Any, output: Path, *, parent: Path | None, **_: Any) -> Any:
+    def _train(self, chosen: Any, output: Path, *, parent: Path | None, run: RunFolder, **_: Any) -> Any:
         self.last = chosen.method.name
+        run.record["canaries"] = self.canaries.get(self.last, 0)
         self.started[self.last] = parent and parent.name
         outcome = self.outcomes[self.last]
         if isinstance(outcome, BaseException):
@@ -105,6 +103,9 @@ def test_a_rung_is_kept_only_where_it_beats_the_one_below(
 ) -> None:
     climb = Climb(monkeypatch, sft=0.8, kto=0.5, dpo=0.9, offline=MissingLogprobs("no log-probs here"))
     outcome_of(monkeypatch, 0.9, 0.5)
+    climb.canaries = {"sft": 1, "kto": 3, "dpo": 2}
+    sought: list[int] = []
+    monkeypatch.setattr(retrain.canaries, "exposures", lambda planted, *_, **__: sought.append(len(planted)))
     monkeypatch.setattr(retrain, "publish", lambda *_, **more: SimpleNamespace(digest=more["lineage"].algorithm))
     done = retrain.retrain(ladder_config(store, tmp_path))
     assert (done.status, done.digest) == ("published", "sft+dpo")
@@ -116,6 +117,7 @@ def test_a_rung_is_kept_only_where_it_beats_the_one_below(
     assert [figures[name]["kept"] for name in RUNGS] == [True, False, True, False]
     assert figures["dpo"]["gain"] == pytest.approx(0.4)
     assert "passed over: no log-probs here" in figures["offline"]["why"]
+    assert sought == [2], "secrets are looked for that a kept rung was trained on"
     html, card = (done.run / "report.html").read_text(), (done.run / "README.md").read_text()
     assert "Ladder" in html and "passed over" in html  # noqa: PT018
     assert "dpo: kept" in card

@@ -169,6 +169,41 @@ def test_text_of_a_hosted_model_is_rendered_as_it_will_be_served(tmp_path: Path)
     assert caught.value.details["method"] == "offline"
 
 
+def hosted(count: int = 4) -> list[TextRow]:
+    return [
+        TextRow((ChatMessage("user", f"fact {n}"),), reply, reward=reward, state_key=f"hosted {n}")
+        for n in range(count) for reply, reward in (("ADD", 1.0), ("NOOP", 0.0))
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", [kto, dpo])
+def test_text_joins_rows_that_have_ids(method: Any, tmp_path: Path) -> None:
+    rows, own = {kto: (labelled(), 18), dpo: (pairs(), 12)}[method]
+    result = run(method, [*rows, *hosted()], tmp_path, epochs=1)
+    assert result.metrics["rows/trained"] == own + {kto: 8, dpo: 4}[method]
+    assert run(method, hosted(), tmp_path / "alone", epochs=1).metrics["rows/trained"] == {kto: 8, dpo: 4}[method]
+
+
+def test_offline_leaves_out_and_counts_what_it_cannot_weigh(tmp_path: Path) -> None:
+    found = run(offline, [*hosted(20), *(replace(row, logprobs=None) for row in logged()), *logged()], tmp_path).metrics
+    assert (found["rows/given"], found["rows/usable"], found["rows/trained"]) == (88, 24, 24)
+
+
+@pytest.mark.parametrize(("method", "rows"), [METHODS[0], METHODS[3]], ids=["sft", "offline"])
+def test_rows_to_be_repeated_are_read_and_fitted_like_the_others(method: Any, rows: Any, tmp_path: Path) -> None:
+    made = {sft: sft.SftConfig, offline: offline.OfflineConfig}[method]
+    settings = made(output=tmp_path, **{**COMMON, "lr": 1e-3, "epochs": 1, "max_tokens": 40, "replay_share": 0.5})
+    text = TextRow((ChatMessage("user", "x"),), "NONE")
+    long = TokenRow(tuple(range(10, 60)), (2,))
+    foreign = TokenRow((10_000,), (2,))
+
+    def repeated(*given: TokenRow | TextRow) -> float:
+        return method.train(rows(), tiny.base(), None, settings, replay=given).metrics["rows/replayed"]
+
+    assert repeated(text, long, foreign) == repeated(text) > 0
+    assert repeated(long, foreign, replace(long, vocabulary="of another tokenizer")) == 0
+
+
 class TestRefusals:
     def test_offline_names_what_is_missing(self, tmp_path: Path) -> None:
         with pytest.raises(MissingLogprobs, match="offline"):

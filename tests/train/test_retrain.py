@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 
 from memkit.adapters import Registry
 from memkit.adapters.verify import read_manifest
+from memkit.embedders import make_embedder
 from memkit.errors import InvalidConfig
-from memkit_train import collect, retrain, rowfile
+from memkit_train import collect, retrain, rowfile, rung
 from memkit_train.config import TrainConfig, dumped, load
-from memkit_train.errors import Busy, NoSignal
+from memkit_train.errors import Busy, DataError, NoSignal
 from memkit_train.rows import TextRow
 from memkit_train.trajectories import StoreSource
 from memkit_train.trial import Case, Trial
@@ -197,3 +199,29 @@ def test_the_configuration_is_strict_and_prints_what_it_means(tmp_path: Path) ->
         load(file)
     with pytest.raises(InvalidConfig, match="either `store` or `bundle`"):
         load(None, ["model.base=tiny", "data.roles=[manager]"])
+
+
+def test_nothing_goes_on_from_an_interrupted_smoke_run(store: Path, tmp_path: Path) -> None:
+    chosen, now = config(store, tmp_path), datetime(2026, 1, 1, tzinfo=UTC)
+    cut = retrain.begun(chosen, "retrain", resume=True, smoke=True, now=now)
+    whole = retrain.begun(chosen, "retrain", resume=True, now=now)
+    assert whole.path != cut.path
+    assert retrain.begun(chosen, "retrain", resume=True, now=now).path == whole.path
+
+
+def test_everybody_that_more_than_rows_is_made_from_is_on_record(store: Path, tmp_path: Path) -> None:
+    """Replayed alternatives and a polish learn from users whose decisions nobody rated, too."""
+    chosen, now = config(store, tmp_path), datetime(2026, 1, 1, tzinfo=UTC)
+    wider = load(None, [f"{name}={value}" for name, value in {
+        "data.store": store, "model.base": tiny.base(), "output": tmp_path, "data.split_seed": chosen.data.split_seed,
+        "data.heldout_share": 0.3, "method.alternatives": 2}.items()])  # fmt: skip
+    with StoreSource(store) as source:
+        found = collect.collect(source, wider, make_embedder("hash"), now=now)
+        assert sorted(found.subjects) == sorted(map(source.subject, collect.sides(source, wider)[0]))
+
+
+@pytest.mark.parametrize("method", ["sft", "kto", "dpo", "offline"])
+def test_a_method_without_rows_is_not_trained_on_invented_secrets(store: Path, tmp_path: Path, method: str) -> None:
+    chosen = config(store, tmp_path, **{"method.name": method, "method.half_life_days": 30})
+    with pytest.raises(DataError):
+        rung.train(chosen, tmp_path / "out", [], [], None)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from memkit import Memory
+from memkit.embedders import make_embedder
 from memkit_train.errors import NoRows, NoSignal
 from memkit_train.trajectories import Credit, Episode, StoreSource
-from memkit_train.trajectories.credit import Credited, assign, learn_topics
+from memkit_train.trajectories.credit import Credited, assign, credit, learn_topics
 from memkit_train.trajectories.inspect import inspect, need_credits, need_labels
 from memkit_train.trajectories.labels import labels
-from memkit_train.trajectories.probes import probes, too_few, without_question
+from memkit_train.trajectories.probes import episode_probes, probes, too_few, without_question
 from memkit_train.trajectories.topics import Topics
 from memkit_train.trial import held_out
 from tests.trajectories._logs import Judge
@@ -146,6 +148,56 @@ def test_corrections_and_repeated_questions_are_weak_labels(tmp_path: Path, rate
     assert tried.thumbs == (0, int(rated))
     assert (probe.question, probe.expected, probe.source) == ("Where does Ana work?", "Rome", "correction")
     assert probe.as_of < episode.ops[-1].seq
+
+
+ROME = "Ana works in Rome."
+
+
+def two_banks(path: Path, managers: list[str], reply: str, agent: str | None, **feedback: object) -> Episode:
+    """Ana tells her agent at work of Rome, then the one at home, who decide as the managers say, and asks one of them
+    (or, None, nobody in particular)."""
+    decided = iter(managers)
+
+    def say(messages: list[dict[str, str]]) -> str:
+        asked = messages[-1]["content"]
+        if "Question" in asked:
+            return reply
+        return next(decided) if "NEW fact" in asked else f"1 {ROME}"
+
+    with Memory(path, model=say, mode="split", style="compact") as memory:
+        for bank in ("work", "home"):
+            memory.add("I moved to Rome", user_id="ana", agent_id=bank)
+        answer = memory.answer("Where does Ana work?", user_id="ana", agent_id=agent)
+        memory.feedback(answer.trace_id, user_id="ana", **feedback)  # type: ignore[arg-type]
+    with StoreSource(path) as source:
+        (episode,) = source.episodes()
+    return episode
+
+
+def credited_by(episode: Episode, topics: Topics) -> dict[str, str]:
+    """Agent whose manager was credited or blamed → why."""
+    agents = {one.decision_id: one.bank.agent_id for one in episode.decisions if one.role == "manager"}
+    found = credit(episode, topics, make_embedder("hash")).credits
+    return {agents[one.decision_id]: one.why for one in found if one.decision_id in agents}
+
+
+@pytest.mark.parametrize(("agent", "credited"), [("work", ["work"]), ("home", ["home"]), (None, ["home", "work"])])
+def test_an_answer_speaks_of_the_banks_that_it_read(agent: str | None, credited: list[str], tmp_path: Path) -> None:
+    reply = "USE 1 2\nANSWER Rome" if agent is None else "USE 1\nANSWER Rome"
+    episode = two_banks(tmp_path / "s", ["ADD", "ADD"], reply, agent, expected="Rome")
+    assert sorted(credited_by(episode, Topics())) == credited
+    (probe,) = episode_probes(episode, Topics(), make_embedder("hash"))
+    told = {log.intake.bank.agent_id for log in episode.intakes for turn in log.turns
+            if turn.turn_id in probe.source_turns}  # fmt: skip
+    assert sorted(told) == credited
+
+
+def test_what_another_agent_knows_is_no_excuse(tmp_path: Path) -> None:
+    """The bank at home holds it, but the answer was to come from the one at work, which missed it."""
+    episode = two_banks(tmp_path / "s", ["NOOP", "ADD"], "USE NONE\nANSWER unknown", "work", reward=0.0)
+    topics = Topics()
+    topics.learn([(replace(episode.answers[0], abstained=False), [ROME])])  # that memories ever speak of work
+    assert credited_by(episode, topics) == {"work": "missed"}
 
 
 def test_what_remains_of_a_correction_is_its_value() -> None:

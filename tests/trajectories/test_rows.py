@@ -30,7 +30,6 @@ from memkit_train.trajectories.rows import (
     ranker_examples,
     rows,
     scores,
-    token_rows,
     with_logprobs,
 )
 from memkit_train.trajectories.splits import Split, check_leaks
@@ -81,12 +80,12 @@ def test_sealed_and_unsealed_decisions_become_rows_with_their_own_ids(store: Pat
 def test_methods_refuse_by_name_what_they_cannot_use(store: Path) -> None:
     with StoreSource(store) as source:
         found = list(rows(source.decisions(), source.subject, now=day(10)))
-    assert len(list(with_logprobs(found[:6], "offline"))) == 6
-    with pytest.raises(MissingLogprobs, match=r"`offline`.*d_6"):
-        list(with_logprobs(found, "offline"))
+    with pytest.raises(MissingLogprobs, match="offline cannot use this log: 4 of 4"):
+        with_logprobs(found[6:], "offline")
     hosted = TextRow((), "ADD", ref="d_x")
-    with pytest.raises(WrongVocabulary, match=r"`offline`.*d_x"):
-        list(token_rows([hosted], "offline"))
+    with pytest.raises(WrongVocabulary, match="offline cannot use this log: 1 of 1"):
+        with_logprobs([hosted], "offline")
+    assert with_logprobs([hosted, *found], "offline") == found[:6], "the others are left out"
 
 
 def test_scores_labels_and_pairs(store: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit_train.evaluate.data import Asked, Conversation, Dataset, Said
-from memkit_train.evaluate.loaders.reading import iso, malformed, need, records
+from memkit_train.evaluate.loaders.reading import a_list, iso, malformed, need, records
 
 _FIRST = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -36,6 +36,8 @@ def load(path: Path, limit: int | None = None) -> Dataset:
             mine.append(_turn(path, line, raw, mine, repairs))
     conversations: list[Conversation] = []
     for name, said in turns.items():
+        if not said:
+            malformed(path, questions[name][0][0], f"there is a question about {name!r}, and no turn of it")
         known = {turn.ref for turn in said}
         for line, asked in questions.get(name, []):
             missing = [ref for ref in asked.evidence if ref not in known]
@@ -52,7 +54,7 @@ def _turn(path: Path, line: int, raw: dict[str, Any], before: list[Said], repair
     if not content:
         malformed(path, line, "'content' is empty")
     if "at" in raw:
-        at = iso(path, line, need(path, line, raw, "at", str))
+        at = iso(path, line, raw, "at")
     else:
         repairs["turn without a time put after the one before"] += 1
         at = before[-1].at + timedelta(minutes=1) if before else _FIRST
@@ -69,9 +71,9 @@ def _question(path: Path, line: int, raw: dict[str, Any], name: str, index: int)
         text=need(path, line, raw, "question", str).strip(),
         gold=gold,
         category=str(raw.get("category", "question")),
-        evidence=tuple(map(str, raw.get("evidence") or ())),
-        at=iso(path, line, raw["at"]) if "at" in raw else None,
-        as_of=iso(path, line, raw["as_of"]) if "as_of" in raw else None,
-        after_session=str(raw["after"]) if "after" in raw else None,
-        stale=tuple(map(str, raw.get("stale") or ())),
+        evidence=tuple(map(str, a_list(path, line, raw, "evidence"))),
+        at=iso(path, line, raw, "at") if raw.get("at") is not None else None,
+        as_of=iso(path, line, raw, "as_of") if raw.get("as_of") is not None else None,
+        after_session=str(raw["after"]) if raw.get("after") is not None else None,
+        stale=tuple(map(str, a_list(path, line, raw, "stale"))),
     )

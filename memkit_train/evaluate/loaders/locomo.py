@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from memkit_train.evaluate.data import Asked, Conversation, Dataset, Said
-from memkit_train.evaluate.loaders.reading import malformed, need, parse_date, records
+from memkit_train.evaluate.loaders.reading import a_list, malformed, need, objects, parse_date, records
 from memkit_train.evaluate.metrics import ADVERSARIAL, CATEGORIES
 
 _DATE = "%I:%M %p on %d %B, %Y"
-_EVIDENCE = re.compile(r"D:?(\d+):(\d+)")
+_SESSION = re.compile(r"session_(0|[1-9][0-9]{0,8})")
+_EVIDENCE = re.compile(r"D:?(\d{1,9}):(\d{1,9})")
 
 
 def load(path: Path, limit: int | None = None) -> Dataset:
@@ -39,13 +40,13 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], index: int, repair
     known = {turn.ref for turn in turns}
     questions = tuple(
         _question(path, line, item, f"{name}/{position}", known, repairs)
-        for position, item in enumerate(need(path, line, raw, "qa", list))
+        for position, item in enumerate(objects(path, line, need(path, line, raw, "qa", list), "'qa'"))
     )
     return Conversation(name, turns, questions, {"speakers": [talk.get("speaker_a"), talk.get("speaker_b")]})
 
 
 def _numbers(talk: dict[str, Any]) -> list[int]:
-    return sorted(int(key.split("_")[1]) for key, value in talk.items() if re.fullmatch(r"session_\d+", key) and value)
+    return sorted(int(key.split("_")[1]) for key, value in talk.items() if _SESSION.fullmatch(key) and value)
 
 
 def _session(path: Path, line: int, talk: dict[str, Any], number: int, repairs: Counter[str]) -> list[Said]:
@@ -53,7 +54,7 @@ def _session(path: Path, line: int, talk: dict[str, Any], number: int, repairs: 
         path, line, need(path, line, talk, f"session_{number}_date_time", str).upper(), _DATE.upper(), _DATE
     )
     out: list[Said] = []
-    for position, raw in enumerate(talk[f"session_{number}"]):
+    for position, raw in enumerate(objects(path, line, talk[f"session_{number}"], f"'session_{number}'")):
         text = str(raw.get("text", "")).strip()
         if raw.get("blip_caption"):
             text = f"{text} [shares a photo: {raw['blip_caption']}]".strip()
@@ -81,7 +82,7 @@ def _question(path: Path, line: int, raw: dict[str, Any], name: str, known: set[
         answer = need(path, line, raw, "answer", (str, int, float))
         repairs["answer that is a number"] += not isinstance(answer, str)
         gold = (str(answer).strip(),)
-    evidence = _evidence(raw.get("evidence") or [], known, repairs)
+    evidence = _evidence(a_list(path, line, raw, "evidence"), known, repairs)
     stale = (str(raw["adversarial_answer"]),) if raw.get("adversarial_answer") else ()
     return Asked(name, text.strip(), gold, f"{category} {CATEGORIES[category]}", evidence, stale=stale, number=category)
 

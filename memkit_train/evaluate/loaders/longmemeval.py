@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit_train.evaluate.data import Asked, Conversation, Dataset, Said
-from memkit_train.evaluate.loaders.reading import malformed, need, parse_date, records
+from memkit_train.evaluate.loaders.reading import a_list, malformed, need, objects, parse_date, records
 
 _DATES = ("%Y/%m/%d (%a) %H:%M", "%Y/%m/%d %H:%M", "%Y/%m/%d")
 
@@ -31,10 +31,10 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], repairs: Counter[s
     name = str(need(path, line, raw, "question_id", (str, int)))
     sessions = need(path, line, raw, "haystack_sessions", list)
     dates = need(path, line, raw, "haystack_dates", list)
-    ids = raw.get("haystack_session_ids") or [f"session_{index + 1}" for index in range(len(sessions))]
+    ids = a_list(path, line, raw, "haystack_session_ids") or [f"session_{index + 1}" for index in range(len(sessions))]
     if not len(sessions) == len(dates) == len(ids):
         malformed(path, line, f"{len(sessions)} sessions, {len(dates)} dates and {len(ids)} session ids")
-    answering = set(map(str, raw.get("answer_session_ids") or ()))
+    answering = set(map(str, a_list(path, line, raw, "answer_session_ids")))
     turns: list[Said] = []
     marked: list[str] = []
     of_sessions: list[str] = []
@@ -48,7 +48,7 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], repairs: Counter[s
         if seen[session_id] > 1:  # S and M repeat some filler sessions
             repairs["repeated session id renamed"] += 1
             session_id = f"{session_id}#{seen[session_id]}"
-        for position, message in enumerate(sessions[index]):
+        for position, message in enumerate(objects(path, line, sessions[index], f"session {session_id!r}")):
             content = str(message.get("content") or "").strip()
             if not content:
                 repairs["empty turn skipped"] += 1
@@ -61,6 +61,8 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], repairs: Counter[s
                 marked.append(ref)
             if str(ids[index]) in answering:
                 of_sessions.append(ref)
+    if not turns:
+        malformed(path, line, f"no session of {name!r} has a turn")
     question = need(path, line, raw, "question", str).strip()
     abstain = name.endswith("_abs")
     answer = need(path, line, raw, "answer", (str, int, float))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit_train.evaluate.data import Asked, Conversation, Dataset, Said
-from memkit_train.evaluate.loaders.reading import malformed, need, records
+from memkit_train.evaluate.loaders.reading import a_list, malformed, need, objects, records
 
 _LAST = datetime(2022, 6, 1, 12, 0, tzinfo=UTC)
 _UNITS = {
@@ -25,6 +25,7 @@ _UNITS = {
     "month": 2_592_000,
     "year": 31_536_000,
 }
+_LONGEST = 1_000 * _UNITS["year"]
 
 
 def load(path: Path, limit: int | None = None) -> Dataset:
@@ -38,14 +39,12 @@ def load(path: Path, limit: int | None = None) -> Dataset:
 
 
 def _conversation(path: Path, line: int, raw: dict[str, Any], index: int, repairs: Counter[str]) -> Conversation:
-    earlier = raw.get("previous_dialogs") or []
-    if not isinstance(earlier, list):
-        malformed(path, line, f"'previous_dialogs' is a {type(earlier).__name__}")
+    earlier = objects(path, line, a_list(path, line, raw, "previous_dialogs"), "'previous_dialogs'")
     dialogs = [(item, _back(item, repairs)) for item in earlier]
     dialogs.append(({"dialog": need(path, line, raw, "dialog", list)}, timedelta()))
     turns: list[Said] = []
     for number, (item, back) in enumerate(dialogs, start=1):
-        for position, message in enumerate(need(path, line, item, "dialog", list)):
+        for position, message in enumerate(objects(path, line, need(path, line, item, "dialog", list), "'dialog'")):
             text = str(message.get("text", "")).strip()
             if not text:
                 repairs["empty turn skipped"] += 1
@@ -55,22 +54,24 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], index: int, repair
             turns.append(Said(f"s{number}:{position + 1}", speaker, text, at, f"s{number}"))
     if not turns:
         malformed(path, line, "no dialog has a turn")
-    name = str((raw.get("metadata") or {}).get("initial_data_id") or f"msc-{index}")
+    about = raw.get("metadata")
+    name = str((about.get("initial_data_id") if isinstance(about, dict) else None) or f"msc-{index}")
     return Conversation(f"{name}/{index}", tuple(turns), _questions(path, line, raw, index))
 
 
 def _back(item: dict[str, Any], repairs: Counter[str]) -> timedelta:
     unit = str(item.get("time_unit", "")).rstrip("s").lower()
-    if unit not in _UNITS or not isinstance(item.get("time_num"), int | float):
+    count = item.get("time_num")
+    if unit not in _UNITS or not isinstance(count, int | float) or not 0 <= count * _UNITS[unit] <= _LONGEST:
         repairs["session without a time put a day back"] += 1
         return timedelta(days=1)
-    return timedelta(seconds=float(item["time_num"]) * _UNITS[unit])
+    return timedelta(seconds=count * _UNITS[unit])
 
 
 def _questions(path: Path, line: int, raw: dict[str, Any], index: int) -> tuple[Asked, ...]:
     made = raw.get("self_instruct")
     pairs = [(made["B"], made["A"])] if isinstance(made, dict) and {"A", "B"} <= made.keys() else []
-    for item in raw.get("qa") or []:
+    for item in objects(path, line, a_list(path, line, raw, "qa"), "'qa'"):
         pairs.append((need(path, line, item, "question", str), need(path, line, item, "answer", (str, int, float))))
     return tuple(
         Asked(f"msc-{index}/{n}", str(question).strip(), (str(answer).strip(),), "msc")

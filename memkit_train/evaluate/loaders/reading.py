@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any, NoReturn
 from memkit.errors import InvalidInput
 
 _CHUNK = 1 << 20
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""An escape of half a character: with its other half usual, alone no text."""
 
 
 def malformed(path: Path, line: int, what: str, fix: str = "") -> NoReturn:
@@ -42,9 +45,25 @@ def _object(path: Path, number: int, line: str) -> dict[str, Any]:
         value = json.loads(line)
     except json.JSONDecodeError as error:
         malformed(path, number, f"not JSON ({error.msg} at column {error.colno})")
-    if not isinstance(value, dict):
-        malformed(path, number, f"expected an object, found {type(value).__name__}")
-    return value
+    except (ValueError, RecursionError) as error:
+        malformed(path, number, f"not readable as JSON ({error})")
+    return _whole(path, number, value, line)
+
+
+def _whole(path: Path, line: int, value: Any, text: str) -> dict[str, Any]:
+    """`value`, read from `text`, provided that it is an object in whole characters: half ones cannot be written on."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        byte = ord(text[error.start]) & 0xFF
+        malformed(path, line + text.count("\n", 0, error.start), f"not UTF-8 (there is a byte 0x{byte:02x})",
+                  "convert the file, e.g. with `iconv -f latin1 -t utf-8`")  # fmt: skip
+    if _HALF.search(text):
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            malformed(path, line, f"half a character ({error.object[error.start]!r}) is no text")
+    return an_object(path, line, value, "the record")
 
 
 def _array(path: Path, file: Any) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -62,10 +81,10 @@ def _array(path: Path, file: Any) -> Iterator[tuple[int, dict[str, Any]]]:
             except json.JSONDecodeError as error:
                 if last:
                     malformed(path, line + error.lineno - 1, f"not JSON ({error.msg}); the file may be cut off")
+            except (ValueError, RecursionError) as error:
+                malformed(path, line, f"not readable as JSON ({error})")
             else:
-                if not isinstance(value, dict):
-                    malformed(path, line, f"expected an object, found {type(value).__name__}")
-                yield line, value
+                yield line, _whole(path, line, value, buffer[:end])
                 line += buffer.count("\n", 0, end)
                 buffer = buffer[end:]
                 continue
@@ -85,18 +104,45 @@ def need(path: Path, line: int, record: Mapping[str, Any], key: str, kind: type 
     return record[key]
 
 
+def an_object(path: Path, line: int, value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        malformed(path, line, f"{what} is a {type(value).__name__}, expected an object")
+    return value
+
+
+def a_list(path: Path, line: int, record: Mapping[str, Any], key: str) -> list[Any]:
+    """Empty where the key is missing or null."""
+    return [] if record.get(key) is None else need(path, line, record, key, list)
+
+
+def objects(path: Path, line: int, values: Any, what: str) -> list[dict[str, Any]]:
+    """A list of objects: turns, sessions, questions."""
+    if not isinstance(values, list):
+        malformed(path, line, f"{what} is a {type(values).__name__}, expected a list")
+    return [an_object(path, line, one, f"entry {n} of {what}") for n, one in enumerate(values, start=1)]
+
+
 def parse_date(path: Path, line: int, text: str, *formats: str) -> datetime:
     for form in formats:
         try:
-            return datetime.strptime(text.strip(), form).replace(tzinfo=UTC)
+            at = datetime.strptime(text.strip(), form)
         except ValueError:
             continue
+        return _within(path, line, at.replace(tzinfo=UTC))
     return malformed(path, line, f"the date {text!r} is in none of the known forms ({', '.join(formats)})")
 
 
-def iso(path: Path, line: int, text: str) -> datetime:
+def iso(path: Path, line: int, record: Mapping[str, Any], key: str) -> datetime:
+    text = need(path, line, record, key, str)
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
         malformed(path, line, f"the time {text!r} is not ISO 8601")
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+    return _within(path, line, at if at.tzinfo else at.replace(tzinfo=UTC))
+
+
+def _within(path: Path, line: int, at: datetime) -> datetime:
+    """Far enough from the ends of the calendar to be put into another zone, or a second later."""
+    if not 1 < at.year < 9999:
+        malformed(path, line, f"the year {at.year} is out of range")
+    return at

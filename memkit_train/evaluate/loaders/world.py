@@ -8,6 +8,7 @@ from typing import Any
 from memkit.errors import InvalidConfig
 from memkit_train.evaluate.data import Asked, Conversation, Dataset, Said
 from memkit_train.worlds import Episode, Knobs, Question, generate
+from memkit_train.worlds.lexicon import PEOPLE
 
 _KNOBS = {field.name: field.type for field in fields(Knobs) if field.name not in ("level", "rates")}
 
@@ -22,9 +23,9 @@ def load(spec: str, limit: int | None = None) -> Dataset:
         key, _, value = part.partition("=")
         if key == "split" and value in ("train", "heldout"):
             options["split"] = value
-        elif key in ("count", "seed") and value.isdigit():
+        elif key in ("count", "seed") and value.isdecimal():
             options[key] = int(value)
-        elif key in _KNOBS and value.isdigit():
+        elif key in _KNOBS and value.isdecimal():
             knobs[key] = bool(int(value)) if _KNOBS[key] == "bool" else int(value)
         else:
             raise InvalidConfig(
@@ -32,6 +33,13 @@ def load(spec: str, limit: int | None = None) -> Dataset:
                 why="options are NAME=NUMBER, and split=train|heldout",
                 fix=f"use count, seed, split, {', '.join(_KNOBS)}",
             )
+    for key in ("sessions", "turns", "people"):
+        most = len(PEOPLE) if (key, level) == ("people", "closed") else None
+        if key in knobs and not 1 <= knobs[key] <= (most or knobs[key]):
+            raise InvalidConfig(
+                f"a world with {knobs[key]} {key} cannot be told", why=f"it has 1 to {most}" if most else "it needs 1",
+                fix=f"set {key} within that",
+            )  # fmt: skip
     made = generate(min(options["count"], limit or options["count"]), seed=options["seed"], knobs=Knobs(**knobs),
                     split=options["split"])  # fmt: skip
     return Dataset(f"world-{level}", tuple(as_conversation(episode) for episode in made))

@@ -1,0 +1,45 @@
+"""What a decision is worth, also where it is played on to the question."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from memkit.embedders import make_embedder
+from memkit_train.online.acting import Clock
+from memkit_train.online.scoring import scoring
+from memkit_train.online.settings import RewardSettings
+from memkit_train.replay import Env, Policy
+from memkit_train.rewards import AnswerReward, Answers, GrowthReward, Rollout, ValidityReward
+from memkit_train.worlds import OracleBackbone, Truth
+from tests.online import model
+from tests.train.policies import Breaks
+
+EPISODES, TALKS = model.world(1)
+TRUTH = Truth(EPISODES)
+ENV = Env(make_embedder("hash"))
+
+
+def test_a_decision_that_is_played_on_costs_what_it_cost_itself() -> None:
+    """Later scenes add memories and break the format, and the answer comes from them; none of it is its growth."""
+    (talk,) = TALKS
+    (whole,) = ENV.run([(ENV.start(talk.script), Policy(OracleBackbone(TRUTH)))], upto=None)
+    (first,) = ENV.run([(ENV.start(talk.script), Policy(OracleBackbone(TRUTH)))])
+    probes = tuple(one.probe for one in talk.questions if one.probe.after == len(talk.script))
+    assert len(whole.end.live) > len(first.end.live)
+    settings = RewardSettings(answerer="exact", horizon="played")
+    timed: Any = SimpleNamespace(clock=Clock())
+    scores = scoring(settings, ENV, timed, EPISODES)
+    later = Policy(Breaks(TRUTH))
+    (found,) = scores.score(ENV, later, [(first, probes)])
+    (onward,) = ENV.run_each([(first.end, later, len(talk.script) - first.end.at)])
+    played = Rollout(replace(first, steps=(*first.steps, *onward.steps), end=onward.end), probes)
+    own = Rollout(first, probes)
+    answers = AnswerReward(Answers(OracleBackbone(TRUTH), ENV.embedder))
+    assert ValidityReward()([played]) != ValidityReward()([own]) == [1.0]
+    assert GrowthReward()([played]) != GrowthReward()([own])
+    assert answers([played]) != answers([own])
+    assert [found.parts["growth"]] == GrowthReward()([own])
+    assert [found.parts["validity"]] == [1.0]
+    assert [found.parts["answer_f1"]] == answers([played])

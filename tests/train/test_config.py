@@ -1,0 +1,24 @@
+"""What a configuration refuses, in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from memkit.errors import InvalidConfig
+from memkit_train.config import load
+
+WHOLE = ("data.store=x", "model.base=y")
+
+
+@pytest.mark.parametrize("one", ["method.lr=[1", "method.lr={", 'data.store="x', "method.seed=2024-13-45"])
+def test_a_value_that_is_no_yaml_is_named(one: str) -> None:
+    with pytest.raises(InvalidConfig, match="is not understood") as caught:
+        load(None, [*WHOLE, one])
+    assert one.partition("=")[0] in caught.value.what
+    assert caught.value.why
+
+
+@pytest.mark.parametrize("one", ["method.half_life_days=0", "method.half_life_days=-1", "method.max_tokens=0"])
+def test_numbers_that_a_method_would_choke_on(one: str) -> None:
+    with pytest.raises(InvalidConfig, match=one.partition("=")[0]):
+        load(None, [*WHOLE, one])

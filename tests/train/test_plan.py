@@ -1,0 +1,115 @@
+"""A plan counts what a run will do, with the method's own settings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from memkit.embedders import make_embedder
+from memkit_train import collect
+from memkit_train import plan as planning
+from memkit_train.config import TrainConfig, load
+from memkit_train.errors import DataError
+from memkit_train.online import command
+from memkit_train.plan import plan
+from memkit_train.rows import TokenRow
+from memkit_train.rung import train
+from memkit_train.shapes import RUNGS
+from tests.train import tiny
+from tests.train.stores import dividing_seed, lived, teacher, world
+
+EPISODES = world(8, seed=7)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return lived(tmp_path_factory.mktemp("lived") / "store", EPISODES, teacher(EPISODES))
+
+
+def config(store: Path, output: Path, **changes: Any) -> TrainConfig:
+    values = {
+        "data.store": store, "data.registry": output / "registry", "data.heldout_share": 0.3,
+        "data.split_seed": dividing_seed(store), "model.base": tiny.base(), "model.device": "cpu", "method.lora_r": 4,
+        "gate.canaries": 0, "output": output, **changes,
+    }  # fmt: skip
+    return load(None, [f"{name}={value}" for name, value in values.items()])
+
+
+def logged(monkeypatch: pytest.MonkeyPatch, pairs: int = 60) -> collect.Collected:
+    """The log is what a local model wrote: in every state one decision was good and one bad."""
+    rows: list[Any] = [
+        TokenRow((5 + n, 6, 7), (8 + kind, 9), reward=float(kind), logprobs=(-1.0, -2.0), state_key=f"s{n}", ref=f"{n}")
+        for n in range(pairs) for kind in (0, 1)
+    ]  # fmt: skip
+    guards: list[Any] = [TokenRow((7, 8, n), (9,)) for n in range(4)]
+    found = collect.Collected(rows, guards, counts={"rows": len(rows)})
+    monkeypatch.setattr(planning, "collect", lambda *_, **__: found)
+    return found
+
+
+@pytest.mark.parametrize("method", ["sft", "kto", "dpo", "offline"])
+def test_the_steps_are_those_of_the_run(
+    method: str, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = logged(monkeypatch)
+    chosen = config(store, tmp_path, **{"method.name": method})
+    done = train(chosen, tmp_path / "run", found.rows, found.replay, None)
+    assert plan(chosen).steps == done.steps
+    assert plan(config(store, tmp_path, **{"method.name": method, "method.batch": 4})).steps > done.steps
+
+
+def test_a_log_of_texts_is_counted_as_it_is_trained_on(store: Path, tmp_path: Path) -> None:
+    chosen = config(store, tmp_path)
+    with collect.open_source(chosen) as source:
+        found = collect.collect(source, chosen, make_embedder("hash"), now=datetime.now(UTC))
+    assert plan(chosen).steps == train(chosen, tmp_path / "run", found.rows, found.replay, None).steps > 1
+
+
+def test_a_ladder_is_the_sum_of_the_rungs_that_the_log_feeds(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = logged(monkeypatch)
+
+    def planned(name: str) -> planning.Plan:
+        return plan(config(store, tmp_path, **{"method.name": name}))
+
+    rungs, ladder = [planned(name) for name in RUNGS], planned("ladder")
+    assert (ladder.steps, ladder.tokens) == (sum(one.steps for one in rungs), sum(one.tokens for one in rungs))
+    found.rows = [replace(row, logprobs=None) for row in found.rows if isinstance(row, TokenRow)]
+    ladder = planned("ladder")
+    assert ladder.steps == sum(one.steps for one in rungs[:-1])
+    levels = [
+        next(one.level for one in of.findings if "offline learns nothing" in one.what)
+        for of in (ladder, planned("offline"))
+    ]
+    assert levels == ["warning", "error"]
+
+
+def test_what_a_method_would_refuse_is_an_error_of_the_plan(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = logged(monkeypatch)
+    chosen = config(store, tmp_path, **{"method.name": "kto"})
+    found.rows = [row for row in found.rows if row.reward]
+    with pytest.raises(DataError):
+        train(chosen, tmp_path / "run", found.rows, [], None)
+    assert any(one.level == "error" and "kto learns nothing" in one.what for one in plan(chosen).findings)
+
+
+def test_a_plan_of_online_training_in_a_world_has_no_rows_to_count(tmp_path: Path) -> None:
+    sets = ["data.world=closed,count=2", f"model.base={tiny.base()}", "model.device=cpu", "method.name=ladder"]
+    assert plan(load(None, sets)).steps == 0
+
+
+def test_online_training_decodes_as_many_at_once_as_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr(command, "gather", lambda _: SimpleNamespace(talks=[], heldout=[], subjects=[], episodes=[]))
+    monkeypatch.setattr(command, "polish", lambda *_, **more: seen.update(more))
+    run: Any = SimpleNamespace(record={}, write=lambda: None, path=tmp_path)
+    command.learn(load(None, ["data.world=closed,count=2", "model.base=x", "online.decode_batch=7"]), run)
+    assert seen["machine"].batch == 7
