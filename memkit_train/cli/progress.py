@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
+import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
@@ -26,6 +28,8 @@ def noted(metrics: Mapping[str, float]) -> str:
 
 @contextmanager
 def progress(quiet: bool) -> Generator[Tick | None]:
+    if not sys.warnoptions:  # what libraries will rename in their next major version is no news to who trains
+        warnings.filterwarnings("ignore", category=FutureWarning, module=r"(transformers|peft|trl)\b")
     if quiet:
         yield None
     elif show.err.is_terminal:
