@@ -16,14 +16,12 @@ import random
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
-from unittest.mock import patch
 
 import torch
 
@@ -57,7 +55,7 @@ NEVER = 36_500
 """Days until a decision counts half: these users' habits do not change over the years that they are simulated for."""
 EXPLORE = 1.0
 """Share of the logged decisions that were sampled at temperature 1: greedy ones hold no news."""
-COUNT, STATES = 8, 400
+COUNT, STATES = 8, 240
 """Decisions that are replayed at a state, and states at most."""
 DIGESTS: Mapping[str, str] = {
     "skilled": "b1ad8070d776b2e55eecdf7302593d00d14736616983273b1b42a7efd540df5f",
@@ -103,10 +101,9 @@ class World:
         with Shuffled(config.data.path, self.seed) if shuffled else open_source(config) as source:
             return collect(source, config, make_embedder("hash"), now=datetime.now(UTC))
 
-    def replayed(self, config: TrainConfig, *, shuffled: bool = False) -> tuple[list[TokenRow], JSON]:
+    def replayed(self, config: TrainConfig) -> tuple[list[TokenRow], JSON]:
         """Other decisions at the states that decided the log's questions, as `method.alternatives` has them."""
-        log = patch("memkit_train.counterfactuals.open_source", lambda _: Shuffled(config.data.path, self.seed))
-        with others() as own, log if shuffled else nullcontext():
+        with others() as own:
             return replayed(config, None, most=STATES, others=own)
 
     def adapter(
