@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from memkit.errors import InvalidConfig
-from memkit.ops.guard import GuardLimits
+from memkit.ops.guard import GuardLimits, check_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +53,11 @@ class Config:
     """How often a waiting `add` looks for work that another process finished."""
 
     def __post_init__(self) -> None:
-        for limit in fields(self):
-            value, wanted = getattr(self, limit.name), (int, float) if isinstance(limit.default, float) else int
-            if limit.name == "guard":
-                wrong = not isinstance(value, GuardLimits)
-            else:
-                wrong = isinstance(value, bool) or not isinstance(value, wanted) or not value >= 0
-            if wrong:
-                raise InvalidConfig(
-                    f"{limit.name} cannot be {value!r}", why="limits are numbers from 0 up; guard is a GuardLimits",
-                    fix=f"leave it out for the default, {limit.name}={limit.default!r}"
-                    if limit.name != "guard" else "pass memkit.ops.GuardLimits(...) or a mapping of its fields",
-                )  # fmt: skip
+        check_numbers(self)
+        if not isinstance(self.guard, GuardLimits):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidConfig(
+                f"guard cannot be {self.guard!r}", fix="pass memkit.ops.GuardLimits(...) or a mapping of its fields"
+            )
 
     @classmethod
     def of(cls, raw: Config | Mapping[str, Any] | None) -> Config:

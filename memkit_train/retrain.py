@@ -271,7 +271,7 @@ def watermark(output: Path) -> JSON:
 
 
 def _unfinished(config: TrainConfig, kind: str = "retrain") -> RunFolder | None:
-    """The last run, where it has this configuration and no outcome."""
+    """The last run that can be read, where it has this configuration and no outcome."""
     run = next(filter(None, map(RunFolder.readable, reversed(runs(config.output)))), None)
     if run is None or run.finished or run.record.get("smoke") or run.record.get("kind") != kind:
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from json import loads
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -288,7 +287,7 @@ def import_(
             fix="leave them out, or say with --from whose format it is: mem0, langgraph or jsonl",
         )  # fmt: skip
     if dry_run:
-        count = checked(path)
+        count = portability.check(path)
     else:
         if not store.exists():
             portability.check(path)  # a bad file begins no store
@@ -298,14 +297,6 @@ def import_(
     show.as_json({"records": count} | ({"dry_run": True} if dry_run else {})) if json else show.out.print(told)
     if not count:
         raise typer.Exit(4)
-
-
-def checked(path: Path) -> int:
-    """How many records an export holds: what its closing line says, once that has been checked."""
-    portability.check(path)
-    with path.open("rb") as file:
-        ends = (loads(line) for line in file if b'"memkit_end"' in line)
-        return next(end["memkit_end"] for end in ends if "memkit_end" in end)
 
 
 @app.command()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
 
 from memkit.errors import InvalidConfig, OpRejected
 from memkit.models import MemoryRecord, OpDraft
@@ -24,13 +25,20 @@ class GuardLimits:
     share_from: int = 4
 
     def __post_init__(self) -> None:
-        for limit in fields(self):
-            value, wanted = getattr(self, limit.name), (int, float) if isinstance(limit.default, float) else int
-            if isinstance(value, bool) or not isinstance(value, wanted) or not value >= 0:
-                raise InvalidConfig(
-                    f"guard.{limit.name} cannot be {value!r}", why="limits are numbers from 0 up",
-                    fix=f"leave it out for the default, {limit.default!r}",
-                )  # fmt: skip
+        check_numbers(self, "guard.")
+
+
+def check_numbers(limits: Any, within: str = "") -> None:
+    """Refuse a limit that is no number from 0 up; whole, where its default is."""
+    for limit in fields(limits):
+        value, wanted = getattr(limits, limit.name), (int, float) if isinstance(limit.default, float) else int
+        if limit.default is MISSING:  # made by a factory: no number
+            continue
+        if isinstance(value, bool) or not isinstance(value, wanted) or not value >= 0:
+            raise InvalidConfig(
+                f"{within}{limit.name} cannot be {value!r}", why="limits are numbers from 0 up",
+                fix=f"leave it out for the default, {limit.name}={limit.default!r}",
+            )  # fmt: skip
 
 
 def check_batch(

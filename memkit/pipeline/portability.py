@@ -84,15 +84,17 @@ def import_(runtime: Runtime, path: Path) -> int:
     return count
 
 
-def check(path: Path) -> None:
-    """Raise what is wrong with a file that is to be imported."""
-    incoming = Incoming()
+def check(path: Path) -> int:
+    """Raise what is wrong with a file that is to be imported; or tell how many records it holds."""
+    incoming, count = Incoming(), 0
     for number, record in _records(path):
         try:
             incoming.check(record)
         except InvalidInput as error:
             what = f"line {number} of {path}: {error.what}"
             raise type(error)(what, why=error.why, fix=_REPAIR, line=number) from None
+        count += 1
+    return count
 
 
 def _records(path: Path) -> Iterator[tuple[int, JSON]]:
