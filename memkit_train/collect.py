@@ -115,11 +115,11 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
     out.rows = found = [row for row in found if row.ref not in doubts]
     names = RUNGS if config.method.name == "ladder" else (config.method.name,)
     _same_prompts(config, sampled)
-    if not config.method.alternatives and not any(shaped(found, name) for name in names):
+    if not config.method.replays and not any(shaped(found, name) for name in names):
         raise NoRows(
             f"{config.method.name} has no rows to learn from",
             why=f"{len(found)} credited decisions, none of them fits",
-            fix="look at the credits with `memkit-train inspect`, use another method, or set method.alternatives",
+            fix="look at the credits with `memkit-train inspect`, use another method, or set method.amends",
         )  # fmt: skip
     out.counts = {
         "users": len(train), "answers": answers, "labels": len(said), "credits": len(credits), "rows": len(out.rows),

@@ -87,6 +87,9 @@ class MethodConfig(_Section):
     alternatives: Annotated[int, Field(ge=0, le=64)] = 0
     """Other decisions that are replayed at each state which decided a probe, scored by the frozen answerer, and learned
     from beside the log. 0: the log alone."""
+    amends: Annotated[int, Field(ge=0, le=64)] = 0
+    """Samples that are drawn of each blamed decision, to find one that mends the answer, and to learn that beside the
+    log. 0: the log alone."""
     polish: bool = False
     """After the rung, reinforcement learning from replayed states of the same log, as the `online` section says."""
     lr: Annotated[float, Field(gt=0)] | None = None
@@ -112,6 +115,11 @@ class MethodConfig(_Section):
         if self.name == "ladder" and self.lr is not None:
             raise ValueError("the rungs of a ladder learn at rates of their own: leave `lr` out")
         return self
+
+    @property
+    def replays(self) -> bool:
+        """Whether other decisions are learned from beside the logged ones."""
+        return bool(self.alternatives or self.amends)
 
     def options(self) -> dict[str, Any]:
         """What was set, for the method's own configuration."""

@@ -7,7 +7,8 @@ decision or two per turn, and every turn in between blurs what the first one was
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
 
@@ -41,21 +42,11 @@ def replayed(
 ) -> tuple[list[TokenRow], JSON]:  # fmt: skip
     """Replies to logged prompts, each with what it was worth, and what the replay found. `most`: states at most.
     `others` answers in the roles that are not trained; None: the base does."""
-    from memkit.backbones import make_backbone
-    from memkit.backbones.hf import HFBackbone
-
-    embedder = make_embedder(config.data.embedder)
-    env = Env(embedder, Settings(mode=config.data.mode, instructions=config.data.instructions))
+    env = environment(config)
     with open_source(config) as source:
         asked = list(deciding_states(source, sides(source, config)[0], env))[:most]
     groups: list[Group] = []
-    with HFBackbone(config.model.base, threads=1, dtype=config.model.dtype, device=config.model.device) as backbone:
-        if parent is not None:
-            backbone.load_adapter("parent", parent)
-        cast = beside(backbone, others, config.data.roles)
-        policy = Policy(cast, "parent" if parent is not None else None, roles=config.data.roles)
-        frozen = cast if config.model.answerer is None else make_backbone(config.model.answerer)
-        answers = Answers(CachedBackbone(frozen), env.embedder)
+    with deciding(config, parent, others, env) as (policy, answers):
         reward = Mix(((AnswerReward(answers, "f1"), 1.0), (BudgetReward(), BUDGET)))
         for start in range(0, len(asked), TOGETHER):
             groups += alternatives(
@@ -63,10 +54,34 @@ def replayed(
             )
             if tick is not None:
                 tick("alternatives", min(len(asked), start + TOGETHER), len(asked), {})
-        if frozen is not cast:
-            frozen.close()
     rows = graded(groups)
     return rows, _found(groups, rows)
+
+
+def environment(config: TrainConfig) -> Env:
+    settings = Settings(mode=config.data.mode, instructions=config.data.instructions)
+    return Env(make_embedder(config.data.embedder), settings)
+
+
+@contextmanager
+def deciding(
+    config: TrainConfig, parent: Path | None, others: Backbone | None, env: Env
+) -> Generator[tuple[Policy, Answers]]:
+    """Who decides again, the parent adapter, and the frozen answerer."""
+    from memkit.backbones import make_backbone
+    from memkit.backbones.hf import HFBackbone
+
+    with HFBackbone(config.model.base, threads=1, dtype=config.model.dtype, device=config.model.device) as backbone:
+        if parent is not None:
+            backbone.load_adapter("parent", parent)
+        cast = beside(backbone, others, config.data.roles)
+        policy = Policy(cast, "parent" if parent is not None else None, roles=config.data.roles)
+        frozen = cast if config.model.answerer is None else make_backbone(config.model.answerer)
+        try:
+            yield policy, Answers(CachedBackbone(frozen), env.embedder)
+        finally:
+            if frozen is not cast:
+                frozen.close()
 
 
 def deciding_states(source: StoreSource, users: Sequence[str], env: Env) -> Iterator[tuple[str, State, Probed]]:

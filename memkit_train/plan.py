@@ -160,10 +160,10 @@ def _rungs(
         try:
             rungs.append(_rung(name, _settings(config, name), found, sizes, limit))
         except DataError as error:
-            fatal = not ladder and not config.method.alternatives
+            fatal = not ladder and not config.method.replays
             told = f"{name} learns nothing of the log alone: {error.what}" + (f" ({error.why})" if error.why else "")
             findings.append(Finding("error" if fatal else "warning", told, error.fix))
-    if ladder and not rungs and not config.method.alternatives:
+    if ladder and not rungs and not config.method.replays:
         findings.append(Finding("error", "the log feeds no rung of the ladder", "collect more feedback on answers"))
     return rungs
 

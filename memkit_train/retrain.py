@@ -37,6 +37,7 @@ from memkit_train.report import RunFolder, model_card, page
 from memkit_train.report.folder import Tick, next_run, read_json, runs, write_json
 from memkit_train.rung import (
     ALTERNATIVES,
+    AMENDS,
     REPLAY,
     ROWS,
     material,
@@ -240,7 +241,7 @@ def let_go(config: TrainConfig, run: RunFolder) -> None:
     gone = set(read["subjects"]) - allowed
     if not gone:
         return
-    for name in (ROWS, REPLAY, ALTERNATIVES):
+    for name in (ROWS, REPLAY, ALTERNATIVES, AMENDS):
         file = run.path / name
         if file.is_file():
             rowfile.save(file, [row for row in rowfile.load(file) if row.user not in gone])

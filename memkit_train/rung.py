@@ -20,7 +20,7 @@ from memkit_train.tokenizing import tokenizer_of
 if TYPE_CHECKING:
     from memkit_train.methods.run import AdapterResult
 
-ROWS, REPLAY, ALTERNATIVES = "rows.jsonl", "replay.jsonl", "alternatives.jsonl"
+ROWS, REPLAY, ALTERNATIVES, AMENDS = "rows.jsonl", "replay.jsonl", "alternatives.jsonl", "amends.jsonl"
 
 
 def train(
@@ -28,7 +28,7 @@ def train(
     parent: Path | None, *, replayed: Sequence[TokenRow] = (), run: RunFolder | None = None, tick: Tick | None = None,
     resume: bool = True, **more: Any,
 ) -> AdapterResult:  # fmt: skip
-    """One rung from credited decisions, and from replayed alternatives to them. `more` goes to the method's own
+    """One rung from credited decisions, and from `replayed` ones in their place. `more` goes to the method's own
     configuration."""
     from memkit_train.methods import dpo, kto, offline, sft
     from memkit_train.report.progress import MetricsWriter
@@ -57,20 +57,29 @@ def train(
 def replay_alternatives(
     config: TrainConfig, run: RunFolder, parent: Path | None, *, most: int | None = None, tick: Tick | None = None
 ) -> None:
-    """Other decisions at the states that decided the probes, into the run's folder, where the configuration asks for
-    them."""
+    """Other decisions, at the states that decided the probes and in the place of those that were blamed, into the run's
+    folder, where the configuration asks for them."""
     if config.method.alternatives and run.done("alternatives") is None:
         from memkit_train.counterfactuals import replayed
 
         rows, found = replayed(config, parent, most=most, tick=tick)
         rowfile.save(run.path / ALTERNATIVES, rows)
         run.mark("alternatives", found)
+    if config.method.amends and run.done("amends") is None:
+        from memkit_train.amends import amended
+
+        rows, found = amended(config, parent, most=most, tick=tick)
+        rowfile.save(run.path / AMENDS, rows)
+        run.mark("amends", found)
 
 
 def material(run: RunFolder) -> dict[str, list[Any]]:
     """What a run trains on, as it was frozen in its folder: the arguments of `train`."""
-    names = {"rows": ROWS, "replay": REPLAY, "replayed": ALTERNATIVES}
-    return {key: rowfile.load(run.path / name) if (run.path / name).is_file() else [] for key, name in names.items()}
+    names = {"rows": (ROWS,), "replay": (REPLAY,), "replayed": (ALTERNATIVES, AMENDS)}
+    return {
+        key: [row for name in files if (run.path / name).is_file() for row in rowfile.load(run.path / name)]
+        for key, files in names.items()
+    }
 
 
 def train_only(config: TrainConfig, run: RunFolder, tick: Tick | None = None, most: int | None = None) -> JSON:

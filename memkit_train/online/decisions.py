@@ -25,12 +25,12 @@ from dataclasses import dataclass, replace
 from memkit_train.algorithms import grpo, ppo
 from memkit_train.algorithms.values import ScoredEpisode
 from memkit_train.errors import NoRows
-from memkit_train.online.forks import forks
 from memkit_train.online.pool import Place, Pool
 from memkit_train.online.rollouts import Batch, replies_of, steps_of
 from memkit_train.online.scoring import Scoring
 from memkit_train.online.settings import OnlineSettings
 from memkit_train.replay.env import Env, Policy, Trail
+from memkit_train.replay.forks import forks
 from memkit_train.rewards.base import ScoredRollout, metrics
 
 Values = Callable[[Sequence[tuple[int, ...]]], list[float]]

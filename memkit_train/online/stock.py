@@ -31,13 +31,13 @@ from memkit.pipeline.decide import ModelCall, Settings
 from memkit_train import lora
 from memkit_train.errors import NoRows, WrongVocabulary
 from memkit_train.online.acting import Acting, Clock
-from memkit_train.online.forks import Told
 from memkit_train.online.learner import learner
 from memkit_train.online.pool import Place, places
 from memkit_train.online.scoring import Scoring, others, scoring
 from memkit_train.online.settings import OnlineSettings
 from memkit_train.online.talks import Talk
 from memkit_train.replay.env import Env, Policy
+from memkit_train.replay.forks import Told
 from memkit_train.rewards.base import Probed
 from memkit_train.seeding import reproducible
 from memkit_train.worlds import Episode

@@ -51,7 +51,8 @@ class Policy:
         return {role: Routing(self.adapter if role in self.roles else None) for role in ROLES}
 
     def sampling(self, decision_id: str, role: str) -> Sampling:
-        return Sampling(temperature=self.temperature, seed=self.seed)
+        """Who is not asked about is greedy: alternatives to a decision begin with the same facts."""
+        return Sampling(temperature=self.temperature, seed=self.seed) if role in self.roles else Sampling()
 
 
 def beside(trained: Backbone, others: Backbone | None, roles: Sequence[str]) -> Backbone:

@@ -48,6 +48,8 @@ def _intro(record: JSON) -> str:
     if replayed := stages.get("alternatives"):
         states, choice = replayed["states"], replayed["states_with_a_choice"]
         facts.append(f"alternatives at {states} states, {choice} of them with a choice")
+    if taken := stages.get("amends"):
+        facts.append("{blamed} blamed decisions taken again, {amended} amended, {acquitted} acquitted".format(**taken))
     if digest := record.get("digest"):
         facts.append(f"adapter {digest[:12]}")
     return f"<p>{_e('; '.join(facts))}.</p>"

@@ -128,10 +128,10 @@ class Crediting:
 
     def _marks(self, decision_id: str) -> frozenset[str]:
         moment = self.moment_of[decision_id]
-        shown = [self._shown(one) for one in moment.decision.payload.get("candidates", ())]
+        shown = [self.shown(one) for one in moment.decision.payload.get("candidates", ())]
         return marks(moment.text, self.ops.get(decision_id, []), [one.text for one in shown if one is not None])
 
-    def _shown(self, candidate: Mapping[str, Any]) -> MemoryRecord | None:
+    def shown(self, candidate: Mapping[str, Any]) -> MemoryRecord | None:
         return self.texts.get((candidate["id"], candidate["revision"]))
 
     # -- good answers ------------------------------------------------------------------------------------------
@@ -172,15 +172,15 @@ class Crediting:
         if any(op.action in ("add", "update") for op in done) and self._left_standing(decision, words, event, served):
             return False
         named = words & set(terms(event.question)) - self.people
-        return not (named and self._value(words) <= named and _cost(done, words))
+        return not (named and self._value(words) <= named and destroyed(done, words))
 
     def _left_standing(
         self, decision: Decision, words: Collection[str], event: AnswerEvent, served: Collection[str]
     ) -> bool:
         known = {record.id: record for record in self._known(event) if record.id in served}
         for one in decision.payload.get("candidates", ()):
-            record = self._shown(one)
-            if record is not None and known.get(one["id"]) == record and self._same_topic(words, record.text):
+            record = self.shown(one)
+            if record is not None and known.get(one["id"]) == record and self.same_topic(words, record.text):
                 return True
         return False
 
@@ -206,16 +206,16 @@ class Crediting:
         if last is None:
             self.out.dropped["no relevant turn"] += 1
             return
-        said = self.words[last.place] - self._asked(event)
+        said = self.words[last.place] - self.asked(event)
         done = self.ops.get(last.decision.decision_id, [])
         if _passed_over(done, event) and _stands(done, event):
             self._misread(event, label)
             return
-        if _cost(done, self.words[last.place]):
+        if destroyed(done, self.words[last.place]):
             self._give(last.decision, label, "lost")
             return
         holders = [record for record in self._known(event) if said <= set(terms(record.text))]
-        if not holders and not _took_away(done, said):
+        if not holders and not took_away(done, said):
             self._give(last.decision, label, "missed")
         elif holders and not {record.id for record in holders} & {one.memory_id for one in event.served}:
             wanted = tuple(record.id for record in holders)
@@ -232,7 +232,7 @@ class Crediting:
         else:
             self.out.dropped["answered by the app"] += 1
 
-    def _asked(self, event: AnswerEvent) -> set[str]:
+    def asked(self, event: AnswerEvent) -> set[str]:
         return {other for word in terms(event.question) for other in self.topics.stands_for(word)}
 
     def _known(self, event: AnswerEvent) -> list[MemoryRecord]:
@@ -275,7 +275,7 @@ class Crediting:
             record = self.texts.get(key)
             if record is not None:
                 found += [moment for moment in self._near(record.text, event, upto)
-                          if self._same_topic(self.words[moment.place], record.text)]  # fmt: skip
+                          if self.same_topic(self.words[moment.place], record.text)]  # fmt: skip
         admitted = [one for one in found if not isinstance(event.as_of, datetime) or one.turn.at <= event.as_of]
         return max(admitted, key=lambda one: one.place, default=None)
 
@@ -283,7 +283,7 @@ class Crediting:
         ranked = self.index.search(text, event.at, upto)
         return [moment for moment, _ in ranked if _read(moment.decision.bank, event)][:CANDIDATES]
 
-    def _same_topic(self, words: Collection[str], text: str) -> bool:
+    def same_topic(self, words: Collection[str], text: str) -> bool:
         """Of the same people, and with half of the words."""
         own = set(terms(text))
         if own & self.people != self.people.intersection(words):
@@ -318,7 +318,7 @@ def _written(done: Sequence[Op]) -> set[tuple[str, int]]:
     return {(op.after.id, op.after.revision) for op in done if op.after is not None and op.action != "noop"}
 
 
-def _cost(done: Sequence[Op], said: Collection[str]) -> bool:
+def destroyed(done: Sequence[Op], said: Collection[str]) -> bool:
     """Whether the ops destroyed words that the moment itself does not say."""
     for op in done:
         if op.before is None or op.action not in ("update", "delete"):
@@ -329,7 +329,7 @@ def _cost(done: Sequence[Op], said: Collection[str]) -> bool:
     return False
 
 
-def _took_away(done: Sequence[Op], said: Collection[str]) -> bool:
+def took_away(done: Sequence[Op], said: Collection[str]) -> bool:
     """Whether the ops removed what the moment speaks of: then its absence is the value."""
     for op in done:
         if op.before is not None and op.action in ("update", "delete"):
