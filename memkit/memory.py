@@ -95,9 +95,10 @@ class Memory:
     ) -> AddResult:
         """Remember what was said: a str, a message, or a list of messages as chat APIs have them.
 
-        infer=True lets the manager decide what becomes of it; infer=False stores each turn as it is. wait=False returns
-        once the turn is durable. The same idempotency_key with the same body is stored once. expires_at: when the
-        memories that this adds end; said again for longer, or without an end, they last as long."""
+        infer=True lets the manager decide what becomes of it; infer=False stores each turn as it is. What is written
+        carries `metadata`. wait=False returns once the turn is durable. The same idempotency_key with the same body is
+        stored once. expires_at: when the memories that this adds end; said again for longer, or without an end, they
+        last as long."""
         return writing.add(
             self._runtime.alive(), messages, bank=self._bank(user_id, agent_id), session_id=session_id, at=at,
             metadata=metadata, idempotency_key=idempotency_key, infer=infer, wait=wait, expires_at=expires_at,

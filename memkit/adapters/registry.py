@@ -120,6 +120,7 @@ class Registry:
 
     def find(self, name: str) -> str:
         """A digest, or the beginning of one (at least 6 characters), as people type it."""
+        _check_str(name, "an adapter's digest")
         if _DIGEST.fullmatch(name):
             self.path(name)
             return name
@@ -317,6 +318,7 @@ class Registry:
 
 
 def alias_name(name: str) -> str:
+    _check_str(name, "an alias")
     if not _ALIAS.fullmatch(name):
         raise InvalidInput(
             f"{name[:64]!r} is no alias",
@@ -324,6 +326,11 @@ def alias_name(name: str) -> str:
             fix="use a name such as production or canary",
         )
     return name
+
+
+def _check_str(name: object, what: str) -> None:
+    if not isinstance(name, str):
+        raise InvalidInput(f"{what} is a str, not {type(name).__name__}", fix="memkit adapters list shows both")
 
 
 def _remove(folder: Path) -> None:

@@ -181,7 +181,12 @@ def _ask_for_ops(
         parsed = parse(reply.text, prompt, cut=was_cut(reply))
         check_batch(parsed.value, shown, len(live), settings.guard)
         drafts = tuple(
-            replace(draft, decision_id=call.decision_id, expires_at=task.expires_at if draft.action == "add" else None)
+            replace(
+                draft,
+                decision_id=call.decision_id,
+                metadata=_labels(draft, task.turns),
+                expires_at=task.expires_at if draft.action == "add" else None,
+            )
             for draft in parsed.value
         )
         ops = resolve(live.state, drafts, context)
@@ -190,6 +195,15 @@ def _ask_for_ops(
 
     ops, _ = yield from _ask(call, checked, settings)
     return ops
+
+
+def _labels(draft: OpDraft, turns: Sequence[Turn]) -> dict[str, Any] | None:
+    """What is written takes the metadata of the turns that it was drawn from; of turns without any, a rewritten memory
+    keeps its own."""
+    if draft.action not in ("add", "update"):
+        return None
+    sources = [turn for turn in turns if turn.turn_id in draft.source_turns] or turns
+    return {name: value for turn in sources for name, value in turn.metadata.items()} or None
 
 
 def _call(task: Task, settings: Settings, prompt: Prompt, shown: Sequence[Shown], calls: list[ModelCall]) -> ModelCall:

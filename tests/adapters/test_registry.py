@@ -103,6 +103,13 @@ def test_alias_names_are_plain(registry: Registry, name: str) -> None:
         registry.alias(name)
 
 
+@pytest.mark.parametrize("name", [None, 5, b"production", ["production"]])
+def test_names_that_are_no_text_are_refused_as_such(registry: Registry, name: Any) -> None:
+    for asked in (registry.alias, registry.find):
+        with pytest.raises(InvalidInput, match=type(name).__name__):
+            asked(name)
+
+
 def test_a_digest_may_be_abbreviated(registry: Registry, tmp_path: Path) -> None:
     digest = publish(registry, tmp_path, 1)
     assert registry.find(digest[:8]) == digest

@@ -35,6 +35,25 @@ def listed(memory: Memory) -> list[tuple[str, datetime | None]]:
     return [(one.text, one.expires_at) for one in memory.list(user_id="ana")]
 
 
+# ---- metadata ----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_carries_the_metadata_of_the_turn_that_it_was_drawn_from(memory: Memory) -> None:
+    def tags() -> list[tuple[str, dict[str, Any]]]:
+        return [(one.text, dict(one.metadata)) for one in memory.list(user_id="ana")]
+
+    memory.add("I adopted a dog named Buddy.", user_id="ana", metadata={"app": "web"})
+    assert tags() == [("User adopted a dog named Buddy.", {"app": "web"})]
+    assert memory.search("dog", user_id="ana", filters={"metadata.app": "web"})
+    memory.add("I adopted a dog named Buddy.", user_id="ana", metadata={"app": "phone"})
+    assert tags() == [("User adopted a dog named Buddy.", {"app": "web"})], "nothing was written"
+    for said, carried in (("I adopted another dog named Scout.", "web"), ("I adopted another dog named Rex.", "phone")):
+        memory.add(said, user_id="ana", metadata={} if carried == "web" else {"app": carried})
+        ((text, kept),) = tags()
+        assert said.split()[-1] in text
+        assert kept == {"app": carried}
+
+
 # ---- ends --------------------------------------------------------------------------------------------------------
 
 
