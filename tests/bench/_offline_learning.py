@@ -22,6 +22,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -29,6 +30,7 @@ from memkit.backbones.hf import HFBackbone, checkpoint
 from memkit.embedders import make_embedder
 from memkit.models import JSON
 from memkit_train import tiny
+from memkit_train.amends import amended
 from memkit_train.collect import Collected, collect, open_source
 from memkit_train.config import TrainConfig, load
 from memkit_train.counterfactuals import replayed
@@ -55,6 +57,8 @@ NEVER = 36_500
 """Days until a decision counts half: these users' habits do not change over the years that they are simulated for."""
 EXPLORE = 1.0
 """Share of the logged decisions that were sampled at temperature 1: greedy ones hold no news."""
+SAMPLES = 16
+"""Of each blamed decision."""
 COUNT, STATES = 8, 240
 """Decisions that are replayed at a state, and states at most."""
 DIGESTS: Mapping[str, str] = {
@@ -105,6 +109,17 @@ class World:
         """Other decisions at the states that decided the log's questions, as `method.alternatives` has them."""
         with others() as own:
             return replayed(config, None, most=STATES, others=own)
+
+    def amended(self, config: TrainConfig, *, shuffled: bool = False) -> list[TokenRow]:
+        """Blamed decisions taken again, as `method.amends` has them."""
+        changed = config.model_copy(update={"method": config.method.model_copy(update={"amends": SAMPLES})})
+
+        def opened(_: TrainConfig) -> StoreSource:
+            return Shuffled(config.data.path, self.seed) if shuffled else open_source(config)
+
+        with others() as own, patch("memkit_train.amends.open_source", opened):
+            rows, _ = amended(changed, None, others=own)
+        return rows
 
     def adapter(
         self, name: str, config: TrainConfig, found: Collected, *, parent: Path | None = None, **more: Any

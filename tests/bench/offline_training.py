@@ -4,6 +4,9 @@ The users talk to the biased checkpoint and rate 30 % of its answers, one rating
 trainer. Adapters are the first rung's: imitation of the decisions that credit calls good. Controls, trained alike: as
 many decisions taken blindly (self-SFT), and the same log with each other's feedback on the answers (shuffled labels),
 which leaves what credit finds out by itself. The gate judges all three.
+
+Beside it the same with blamed decisions taken again (`method.amends`), and its own control: shuffled labels, amended by
+what they blame.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from tests.bench._offline_learning import (
 from tests.bench._table import Row
 
 LABELS, BLIND, SHUFFLED, FEW = "labels", "self-SFT", "shuffled labels", "10 % rated"
+AMENDED, SHUFFLED_TOO = "labels, amended", "shuffled labels, amended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +53,15 @@ def run(full: bool = False) -> list[Row]:
 
 def one_seed(world: World) -> Found:
     config = world.config(world.log(), "sft")
-    rated = world.collected(config)
+    rated, shuffled = world.collected(config), world.collected(config, shuffled=True)
     few = world.config(world.log(rated=0.1, name="few"), "sft")
     adapters: dict[str, Any] = {
         "start": None,
         LABELS: world.adapter(LABELS, config, rated),
         BLIND: world.adapter(BLIND, config, unfiltered(config, rated, world.seed)),
-        SHUFFLED: world.adapter(SHUFFLED, config, world.collected(config, shuffled=True)),
+        SHUFFLED: world.adapter(SHUFFLED, config, shuffled),
+        AMENDED: world.adapter(AMENDED, config, rated, replayed=world.amended(config)),
+        SHUFFLED_TOO: world.adapter(SHUFFLED_TOO, config, shuffled, replayed=world.amended(config, shuffled=True)),
         FEW: world.adapter(FEW, few, world.collected(few)),
     }
     trials = tried(world, adapters)
@@ -76,18 +82,24 @@ def table(found: list[Found]) -> list[Row]:
     def gain(name: str, than: str) -> OverSeeds:
         return OverSeeds.of(one.score[name] - one.score[than] for one in found)
 
-    closed = OverSeeds.of(
-        (one.score[LABELS] - one.score["start"]) / max(1e-9, one.score["ceiling"] - one.score["start"]) for one in found
-    )
+    def closed(name: str) -> OverSeeds:
+        return OverSeeds.of(
+            (one.score[name] - one.score["start"]) / max(1e-9, one.score["ceiling"] - one.score["start"])
+            for one in found
+        )
+
     rows = [Row(f"answers right: {name}", over(name).mean, "", "", True, str(over(name)))
-            for name in ("start", "ceiling", LABELS, BLIND, SHUFFLED, FEW)]  # fmt: skip
+            for name in ("start", "ceiling", LABELS, AMENDED, BLIND, SHUFFLED, SHUFFLED_TOO, FEW)]  # fmt: skip
     gap = gain("ceiling", "start")
     rows.append(Row("points between start and ceiling", 100 * gap.mean, "", "", True,
                     f"{gap}: no gain over the start can be larger"))  # fmt: skip
-    rows.append(Row("share of the gap closed", closed.mean, "", "≥ 0.7", closed.mean >= 0.7, str(closed)))
-    for name in (BLIND, SHUFFLED):
-        more = gain(LABELS, name)
-        rows.append(Row(f"points above {name}", 100 * more.mean, "", "≥ 12", more.mean >= 0.12, str(more)))
+    for name, controls in ((LABELS, (BLIND, SHUFFLED)), (AMENDED, (BLIND, SHUFFLED_TOO))):
+        share = closed(name)
+        rows.append(Row(f"{name}: share of the gap closed", share.mean, "", "≥ 0.7", share.mean >= 0.7, str(share)))
+        for control in controls:
+            more = gain(name, control)
+            rows.append(Row(f"{name}: points above {control}", 100 * more.mean, "", "≥ 12", more.mean >= 0.12,
+                            str(more)))  # fmt: skip
     few = gain(FEW, "start")
     rows.append(Row("points above the start with 10 % rated", 100 * few.mean, "", "≥ 15", few.mean >= 0.15, str(few)))
     junk = OverSeeds.of(one.junk[LABELS] - one.junk["start"] for one in found)
