@@ -35,7 +35,6 @@ MemkitError
 │   └── BadReply                   the reply cannot be read as the role's grammar
 ├── EmbedderError                  wrong dimension, NaN, zero vector, endpoint down
 ├── OpRejected                     a batch of operations broke a rule; none was applied
-├── TurnParked                     a turn could not be decided; it is kept, listed by `parked()`
 ├── AdapterError
 │   ├── AdapterRejected            integrity or format: the files are refused
 │   ├── IncompatibleBase           trained on another base, tokenizer, template or prompt
@@ -174,9 +173,6 @@ class EmbedderError(MemkitError): ...
 
 
 class OpRejected(MemkitError): ...
-
-
-class TurnParked(MemkitError): ...
 
 
 class AdapterError(MemkitError): ...
