@@ -93,14 +93,16 @@ def amended(
 
 
 def blamed(source: StoreSource, users: Sequence[str], topics: Topics, env: Env) -> Iterator[Case]:
+    """Of decisions whose token ids are in the log: what a hosted model wrote has no twin among local samples."""
     for episode in source.episodes(users):
         known = {one.decision.decision_id: one for one in faults(episode, topics, env.embedder)}
         for script in scripts_of(episode) if known else ():
             states = env.logged(script)
             for at, scene in enumerate(script.scenes):
                 here = [known[one] for one in scene.decision_ids if one in known]
-                for fault in here if scene.ops else ():
-                    yield Case(fault, states[at], states[at].live.after(scene.ops, env.embedder))
+                for fault in here:
+                    if scene.ops and fault.decision.prompt_ids and fault.decision.token_ids:
+                        yield Case(fault, states[at], states[at].live.after(scene.ops, env.embedder))
 
 
 def amend(env: Env, cases: Sequence[Case], policy: Policy, answers: Answers, count: int, found: Found) -> None:

@@ -55,6 +55,8 @@ class Fault:
         if self._invents(ops):
             return False
         wanted = [self.said - self.reading.asked(event) for _, event in self.blames]
+        if not all(wanted):  # the question says all of it: whether it is in the bank tells nothing
+            return False
         if all(took_away(ops, value) for value in wanted):
             return True
         texts = [frozenset(terms(record.text)) for record in bank]
