@@ -16,12 +16,13 @@ runtime's own replay are all there is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from memkit.backbones.base import Backbone, GenReply
-from memkit.models import JSON, MemoryRecord, Op, digest
+from memkit.models import JSON, Op, digest, micros
 from memkit.pipeline.bank import LiveBank
 from memkit_train.collect import open_source, sides
 from memkit_train.config import TrainConfig
@@ -39,6 +40,7 @@ from memkit_train.trajectories.source import StoreSource
 from memkit_train.trajectories.topics import Topics
 from memkit_train.trajectories.values import AnswerEvent
 
+ROLE = ("manager",)
 USERS = 32
 """Whose blamed decisions are taken again together."""
 
@@ -52,6 +54,10 @@ class Case:
     after: LiveBank
     """The bank that the logged decision led to."""
 
+    def as_logged(self, decision_id: str, reply: GenReply | None) -> bool:
+        known = self.fault.reading.by_id.get(decision_id)
+        return known is not None and reply is not None and reply.token_ids == known.token_ids
+
 
 @dataclass(frozen=True, slots=True)
 class Amend:
@@ -61,35 +67,31 @@ class Amend:
     """Of all samples."""
 
 
-@dataclass(slots=True)
-class Found:
-    """What came of the blamed decisions."""
-
-    amends: list[Amend]
-    acquitted: int = 0
-    blamed: int = 0
-
-
 def amended(
-    config: TrainConfig, parent: Path | None, *, most: int | None = None, tick: Tick | None = None,
-    others: Backbone | None = None,
+    config: TrainConfig, parent: Path | None, *, users: Collection[str] | None = None, most: int | None = None,
+    tick: Tick | None = None, others: Backbone | None = None,
 ) -> tuple[list[TokenRow], JSON]:  # fmt: skip
-    """Pairs of rows, the blamed reply and the one that mends it, and what was found. `most`: no further users once so
-    many decisions were taken again. `others`: as in `counterfactuals.replayed`."""
-    env, found = environment(config), Found([])
-    if "manager" not in config.data.roles:
-        return [], _told(found)
+    """Pairs of rows, the blamed reply and the one that mends it, and what was found. `users`: opaque ids of those whom
+    the run learns from; None: the log's side to learn from. `most`: decisions at most. `others`: as in
+    `counterfactuals.replayed`."""
+    env, rows = environment(config), list[TokenRow]()
+    found = {"blamed": 0, "acquitted": 0, "amended": 0}
     with open_source(config) as source, deciding(config, parent, others, env) as (policy, answers):
-        users = sides(source, config)[0]
-        topics = learn_topics(source, users)
-        for start in range(0, len(users), USERS):
-            if most is not None and found.blamed >= most:
-                break
-            cases = list(blamed(source, users[start : start + USERS], topics, env))
-            amend(env, cases, policy, answers, config.method.amends, found)
+        everybody = sides(source, config)[0]
+        learned = [one for one in everybody if users is None or source.subject(one) in users]
+        topics = learn_topics(source, everybody)
+        for done in range(0, len(learned), USERS):
+            left = None if most is None else max(0, most - found["blamed"])
+            cases = list(blamed(source, learned[done : done + USERS], topics, env))[:left]
+            standing = to_blame(cases, answers)
+            made = amend(env, standing, policy, answers, config.method.amends)
+            rows += [row for one in made for row in pair(one)]
+            found["blamed"] += len(cases)
+            found["acquitted"] += len(cases) - len(standing)
+            found["amended"] += len(made)
             if tick is not None:
-                tick("amends", min(len(users), start + USERS), len(users), {})
-    return [row for one in found.amends for row in pair(one)], _told(found)
+                tick("amends", min(len(learned), done + USERS), len(learned), {})
+    return rows, found
 
 
 def blamed(source: StoreSource, users: Sequence[str], topics: Topics, env: Env) -> Iterator[Case]:
@@ -105,54 +107,61 @@ def blamed(source: StoreSource, users: Sequence[str], topics: Topics, env: Env) 
                         yield Case(fault, states[at], states[at].live.after(scene.ops, env.embedder))
 
 
-def amend(env: Env, cases: Sequence[Case], policy: Policy, answers: Answers, count: int, found: Found) -> None:
-    """Each case's best reply goes to `found`."""
-    found.blamed += len(cases)
-    said = _say(answers, [(one.after, event) for one in cases for _, event in one.fault.blames])
-    again = iter(said)
+def to_blame(cases: Sequence[Case], answers: Answers) -> list[Case]:
+    """Without the acquitted, and without answers that were right after the decision."""
+    said = iter(_say(answers, [(one.after, event) for one in cases for _, event in one.fault.blames]))
     standing: list[Case] = []
     for one in cases:
-        kept = tuple(blame for blame in one.fault.blames if exact(next(again), blame[1].answer))
+        kept = tuple(blame for blame in one.fault.blames if _same(next(said), blame[1].answer))
         if kept:
             standing.append(replace(one, fault=replace(one.fault, blames=kept)))
-    found.acquitted += len(cases) - len(standing)
-    sampled = [replace(policy, temperature=1.0, seed=number) for number in range(count)]
-    trails = forks(env, [one.state for one in standing], sampled, frozenset(policy.roles))
-    tries = [(one, *other) for one, members in zip(standing, trails, strict=True) for other in _others(one, members)]
-    said = _say(answers, [(bank, event) for one, _, _, bank in tries for _, event in one.fault.blames])
-    again = iter(said)
+    return standing
+
+
+def amend(env: Env, cases: Sequence[Case], policy: Policy, answers: Answers, count: int) -> list[Amend]:
+    """The best other reply of each case that has one."""
+    sampled = [replace(policy, temperature=1.0, seed=number, sampled=ROLE) for number in range(count)]
+    trails = forks(env, [one.state for one in cases], sampled, frozenset(ROLE))
+    tries = [(one, *other) for one, members in zip(cases, trails, strict=True) for other in _others(one, members)]
+    said = iter(_say(answers, [(bank, event) for one, _, _, bank in tries for _, event in one.fault.blames]))
     best: dict[int, Amend] = {}
     for one, reply, times, _ in tries:
-        answered = [exact(next(again), event.answer) for _, event in one.fault.blames]
+        told = [(next(said), event.answer) for _, event in one.fault.blames]
         before = best.get(id(one))
-        if not any(answered) and (before is None or times > before.times):
+        mends = all(text is not None and not _same(text, disliked) for text, disliked in told)
+        if mends and (before is None or times > before.times):
             best[id(one)] = Amend(one, reply, times)
-    found.amends += best.values()
+    return list(best.values())
 
 
 def _others(case: Case, trails: Sequence[Trail]) -> Iterator[tuple[GenReply, int, LiveBank]]:
     """Other replies to the very prompt that was blamed, that credit would not blame: how often each was sampled, and
-    the bank that it leads to."""
+    the bank that it leads to. What else is decided in the scene must be as it was."""
     logged = case.fault.decision
     times: Counter[tuple[int, ...]] = Counter()
     first: dict[tuple[int, ...], tuple[GenReply, Trail, list[Op]]] = {}
     for trail in trails:
-        for call in trail.calls:
-            reply = call.reply
-            if reply is not None and reply.token_ids and reply.prompt_ids == logged.prompt_ids:
-                times[reply.token_ids] += 1
-                ops = [op for op in trail.ops if op.decision_id == call.decision_id]
-                first.setdefault(reply.token_ids, (reply, trail, ops))
+        replies = {call.decision_id: call.reply for call in trail.calls if call.role in ROLE}
+        reply = replies.pop(logged.decision_id, None)
+        if reply is None or not reply.token_ids or reply.prompt_ids != logged.prompt_ids:
+            continue
+        if trail.steps[-1].error is None and all(case.as_logged(key, other) for key, other in replies.items()):
+            times[reply.token_ids] += 1
+            ops = [op for op in trail.ops if op.decision_id == logged.decision_id]
+            first.setdefault(reply.token_ids, (reply, trail, ops))
     for ids, (reply, trail, ops) in first.items():
-        bank: list[MemoryRecord] = list(trail.end.live.state)
-        if ids != logged.token_ids and trail.steps[-1].error is None and case.fault.mended(ops, bank):
+        if ids != logged.token_ids and case.fault.mended(ops, list(trail.end.live.state)):
             yield reply, times[ids], trail.end.live
 
 
-def _say(answers: Answers, asked: Sequence[tuple[LiveBank, AnswerEvent]]) -> list[str]:
-    """The disliked answers' questions, asked again of other banks."""
+def _say(answers: Answers, asked: Sequence[tuple[LiveBank, AnswerEvent]]) -> list[str | None]:
+    """The disliked answers' questions, asked again of other banks; None where there was no answer."""
     found = answers.ask([(Probed(event.question, "", event.at, key=event.trace_id), bank) for bank, event in asked])
-    return [one.text for one in found]
+    return [None if one.error is not None else one.text for one in found]
+
+
+def _same(text: str | None, answer: str) -> bool:
+    return text is not None and exact(text, answer) > 0
 
 
 def pair(one: Amend) -> list[TokenRow]:
@@ -161,13 +170,10 @@ def pair(one: Amend) -> list[TokenRow]:
     assert decision.prompt_ids
     assert decision.token_ids
     assert one.reply.token_ids
+    vocabulary = str(one.reply.extra.get("vocabulary", ""))
+    key, age = digest([user, decision.decision_id]), decision.age_days(micros(datetime.now(UTC)))
     shared = TokenRow(
-        decision.prompt_ids, decision.token_ids, one.case.fault.weight, decision.role, 0.0, decision.logprobs,
-        digest([user, decision.decision_id]), vocabulary=str(one.reply.extra.get("vocabulary", "")), user=user,
-        ref=decision.decision_id,
+        decision.prompt_ids, decision.token_ids, one.case.fault.weight, decision.role, 0.0, decision.logprobs, key, age,
+        vocabulary, user, decision.decision_id,
     )  # fmt: skip
     return [shared, replace(shared, completion_ids=one.reply.token_ids, logprobs=one.reply.logprobs, reward=1.0)]
-
-
-def _told(found: Found) -> JSON:
-    return {"blamed": found.blamed, "acquitted": found.acquitted, "amended": len(found.amends)}

@@ -104,7 +104,7 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
         found += [row for row in mine if row.ref not in guards]
         cases += [Case(ref, episode.subject, credited.marks[ref], one.y, one.weight)
                   for ref, one in scored.items() if ref in credited.marks]  # fmt: skip
-        if mine or config.method.alternatives or config.method.polish:
+        if mine or config.method.replays or config.method.polish:
             out.subjects.append(episode.subject)
     need_labels(said, answers=answers)
     need_credits(credits, dropped)
@@ -119,7 +119,7 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
         raise NoRows(
             f"{config.method.name} has no rows to learn from",
             why=f"{len(found)} credited decisions, none of them fits",
-            fix="look at the credits with `memkit-train inspect`, use another method, or set method.amends",
+            fix="look at the credits with `memkit-train inspect`, use another method, or set method.alternatives",
         )  # fmt: skip
     out.counts = {
         "users": len(train), "answers": answers, "labels": len(said), "credits": len(credits), "rows": len(out.rows),

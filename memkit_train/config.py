@@ -89,7 +89,8 @@ class MethodConfig(_Section):
     from beside the log. 0: the log alone."""
     amends: Annotated[int, Field(ge=0, le=64)] = 0
     """Samples that are drawn of each blamed decision, to find one that mends the answer, and to learn that beside the
-    log. 0: the log alone."""
+    log. 0: the log alone. For short answers: what an app worded itself the frozen answerer will not say again,
+    and then the decision is acquitted."""
     polish: bool = False
     """After the rung, reinforcement learning from replayed states of the same log, as the `online` section says."""
     lr: Annotated[float, Field(gt=0)] | None = None
@@ -162,6 +163,12 @@ class TrainConfig(_Section):
     """For grpo, ppo and logo."""
     output: Path = Path("memkit-runs")
     """Gets one folder per run, the watermark and the lock."""
+
+    @model_validator(mode="after")
+    def _amendable(self) -> TrainConfig:
+        if self.method.amends and ("manager" not in self.data.roles or self.data.mode != "split"):
+            raise ValueError("method.amends takes decisions of the manager again: name it in data.roles, in split mode")
+        return self
 
     def resolved(self) -> JSON:
         return self.model_dump(mode="json")

@@ -7,7 +7,7 @@ decision or two per turn, and every turn in between blurs what the first one was
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
@@ -37,14 +37,16 @@ TOGETHER = 64
 
 
 def replayed(
-    config: TrainConfig, parent: Path | None, *, most: int | None = None, tick: Tick | None = None,
-    others: Backbone | None = None,
+    config: TrainConfig, parent: Path | None, *, users: Collection[str] | None = None, most: int | None = None,
+    tick: Tick | None = None, others: Backbone | None = None,
 ) -> tuple[list[TokenRow], JSON]:  # fmt: skip
-    """Replies to logged prompts, each with what it was worth, and what the replay found. `most`: states at most.
+    """Replies to logged prompts, each with what it was worth, and what the replay found. `users`: opaque ids of those
+    whom the run learns from; None: the log's side to learn from. `most`: states at most.
     `others` answers in the roles that are not trained; None: the base does."""
     env = environment(config)
     with open_source(config) as source:
-        asked = list(deciding_states(source, sides(source, config)[0], env))[:most]
+        learned = [one for one in sides(source, config)[0] if users is None or source.subject(one) in users]
+        asked = list(deciding_states(source, learned, env))[:most]
     groups: list[Group] = []
     with deciding(config, parent, others, env) as (policy, answers):
         reward = Mix(((AnswerReward(answers, "f1"), 1.0), (BudgetReward(), BUDGET)))
@@ -74,7 +76,7 @@ def deciding(
     with HFBackbone(config.model.base, threads=1, dtype=config.model.dtype, device=config.model.device) as backbone:
         if parent is not None:
             backbone.load_adapter("parent", parent)
-        cast = beside(backbone, others, config.data.roles)
+        cast = beside(backbone, CachedBackbone(others or backbone), config.data.roles)
         policy = Policy(cast, "parent" if parent is not None else None, roles=config.data.roles)
         frozen = cast if config.model.answerer is None else make_backbone(config.model.answerer)
         try:

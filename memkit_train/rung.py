@@ -59,16 +59,17 @@ def replay_alternatives(
 ) -> None:
     """Other decisions, at the states that decided the probes and in the place of those that were blamed, into the run's
     folder, where the configuration asks for them."""
+    users = (run.done("collect") or {}).get("subjects")  # whoever came later is not on the run's record
     if config.method.alternatives and run.done("alternatives") is None:
         from memkit_train.counterfactuals import replayed
 
-        rows, found = replayed(config, parent, most=most, tick=tick)
+        rows, found = replayed(config, parent, users=users, most=most, tick=tick)
         rowfile.save(run.path / ALTERNATIVES, rows)
         run.mark("alternatives", found)
     if config.method.amends and run.done("amends") is None:
         from memkit_train.amends import amended
 
-        rows, found = amended(config, parent, most=most, tick=tick)
+        rows, found = amended(config, parent, users=users, most=most, tick=tick)
         rowfile.save(run.path / AMENDS, rows)
         run.mark("amends", found)
 

@@ -18,7 +18,8 @@ MARGIN = 0.2
 def shaped(found: Sequence[TokenRow | TextRow], method: str, replayed: Sequence[TokenRow] = ()) -> list[AnyRow]:
     """What each method takes of credited decisions, and of replayed alternatives to them (replay/alternatives.py). What
     a hosted model wrote stays text here: the method knows the tokenizer to read it by."""
-    tokens = [row for row in found if isinstance(row, TokenRow)]
+    again = {(row.ref, row.completion_ids) for row in replayed}
+    tokens = [row for row in found if isinstance(row, TokenRow) and (row.ref, row.completion_ids) not in again]
     texts = [row for row in found if isinstance(row, TextRow)]
     match method:
         case "kto":
@@ -29,7 +30,7 @@ def shaped(found: Sequence[TokenRow | TextRow], method: str, replayed: Sequence[
             return [*pairs(tokens), *contrasted, *pairs(replayed, margin=MARGIN)]
         case "offline":
             with_logprobs([*found, *replayed], method)
-            return [*found, *replayed]  # the method leaves out the rest, and counts it
+            return [*tokens, *texts, *replayed]  # the method leaves out the rest, and counts it
         case _:
             good = [row for row in found if row.reward is not None and row.reward >= GOOD]
             return [*good, *(row for row in extremes(replayed, margin=MARGIN) if row.reward)]

@@ -109,6 +109,7 @@ class Registry:
 
     def path(self, digest: str) -> Path:
         """The folder of an adapter. Digests are looked up, never joined blindly into a path."""
+        _check_str(digest, "an adapter's digest")
         folder = self.root / digest if _DIGEST.fullmatch(digest) else None
         if folder is None or not folder.is_dir():
             raise NotFound(

@@ -7,7 +7,7 @@ deployed decision and the trained one are the same code, prompts and re-asks inc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from memkit.backbones.base import GenReply, GenRequest, Sampling
 from memkit.embedders.base import Embedder
 from memkit.errors import BadReply, Conflict, MemkitError, ModelError, NotFound, OpRejected
-from memkit.models import Bank, Op, OpDraft, Turn
+from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn
 from memkit.ops import Context, GuardLimits, check_batch, check_caps, resolve
 from memkit.pipeline.bank import LiveBank
 from memkit.pipeline.bigbank import BigBank
@@ -184,7 +184,7 @@ def _ask_for_ops(
             replace(
                 draft,
                 decision_id=call.decision_id,
-                metadata=_labels(draft, task.turns),
+                metadata=_labels(draft, task.turns, shown),
                 expires_at=task.expires_at if draft.action == "add" else None,
             )
             for draft in parsed.value
@@ -197,13 +197,15 @@ def _ask_for_ops(
     return ops
 
 
-def _labels(draft: OpDraft, turns: Sequence[Turn]) -> dict[str, Any] | None:
-    """What is written takes the metadata of the turns that it was drawn from; of turns without any, a rewritten memory
-    keeps its own."""
-    if draft.action not in ("add", "update"):
+def _labels(draft: OpDraft, turns: Sequence[Turn], shown: Mapping[str, MemoryRecord]) -> dict[str, Any] | None:
+    """What is written takes the metadata of the turns that it was drawn from, a rewritten memory beside its own. What
+    is said again word by word writes nothing."""
+    before = shown.get(draft.memory_id or "")
+    if draft.action not in ("add", "update") or (before is not None and draft.text in (None, before.text)):
         return None
     sources = [turn for turn in turns if turn.turn_id in draft.source_turns] or turns
-    return {name: value for turn in sources for name, value in turn.metadata.items()} or None
+    told = {name: value for turn in sources for name, value in turn.metadata.items()}
+    return {**(before.metadata if before is not None else {}), **told} if told else None
 
 
 def _call(task: Task, settings: Settings, prompt: Prompt, shown: Sequence[Shown], calls: list[ModelCall]) -> ModelCall:

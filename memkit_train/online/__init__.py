@@ -6,7 +6,6 @@
     learner.py     the model under training and the engine that decodes with it, over the same tensors
     acting.py      the backbone that policies act through: frozen roles are greedy and cached; time shares
     pool.py        states to decide from, played by the policy of the moment
-    forks.py       G decisions from one state
     decisions.py   grpo and ppo on single decisions (Memory-R1's manager)
     answering.py   grpo on answers with distillation (Memory-R1's answer agent)
     whole.py       trajectory grpo, and logo: whole conversations plus rerolled sessions (Memory-R2)

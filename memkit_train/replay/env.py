@@ -46,13 +46,16 @@ class Policy:
     roles: tuple[str, ...] = ROLES
     """Roles that the adapter answers in; the base model answers in the others."""
     name: str = ""
+    sampled: tuple[str, ...] | None = None
+    """Roles that `temperature` is for; the others are greedy. None: the adapter's."""
 
     def routing(self) -> dict[str, Routing]:
         return {role: Routing(self.adapter if role in self.roles else None) for role in ROLES}
 
     def sampling(self, decision_id: str, role: str) -> Sampling:
         """Who is not asked about is greedy: alternatives to a decision begin with the same facts."""
-        return Sampling(temperature=self.temperature, seed=self.seed) if role in self.roles else Sampling()
+        sampled = self.roles if self.sampled is None else self.sampled
+        return Sampling(temperature=self.temperature, seed=self.seed) if role in sampled else Sampling()
 
 
 def beside(trained: Backbone, others: Backbone | None, roles: Sequence[str]) -> Backbone:

@@ -16,6 +16,7 @@ from memkit.models import MemoryRecord, Op
 from memkit.retrieval.text import terms
 from memkit_train.trajectories.credit import Crediting, destroyed, took_away
 from memkit_train.trajectories.moments import Moment
+from memkit_train.trajectories.rows import scores
 from memkit_train.trajectories.topics import Topics
 from memkit_train.trajectories.values import AnswerEvent, Credit, Decision, Episode
 
@@ -65,8 +66,9 @@ class Fault:
 
     def _beside_older(self, bank: Collection[MemoryRecord]) -> bool:
         """Whether a memory on the same matter, which the decision saw, stands as it stood."""
-        live = {record.id: record for record in bank}
-        return any(live.get(one.id) == one and self.reading.same_topic(self.said, one.text) for one in self.shown)
+        live = {(record.id, record.revision) for record in bank}
+        return any((one.id, one.revision) in live and self.reading.same_topic(self.said, one.text)
+                   for one in self.shown)  # fmt: skip
 
     def _invents(self, ops: Sequence[Op]) -> bool:
         heard = set(terms(self.moment.turn.text)).union(self.said, *(terms(one.text) for one in self.shown))
@@ -75,12 +77,14 @@ class Fault:
 
 
 def faults(episode: Episode, topics: Topics, embedder: Embedder) -> Iterator[Fault]:
-    """One per blamed decision of a user's log, in its order."""
+    """One per decision of a user's log that is more blamed than praised, in its order."""
     reading = Crediting(episode, topics, embedder)
     events = {event.trace_id: event for event in episode.answers}
+    credits = reading.run().credits
+    worth = scores(credits)
     blames: dict[str, list[tuple[Credit, AnswerEvent]]] = {}
-    for credit in reading.run().credits:
-        if credit.role == "manager" and credit.why in BLAME:
+    for credit in credits:
+        if credit.role == "manager" and credit.why in BLAME and worth[credit.decision_id].y < 0.5:
             blames.setdefault(credit.decision_id, []).append((credit, events[credit.trace_id]))
     for moment in reading.moments:
         given = blames.get(moment.decision.decision_id)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from memkit.backbones.base import GenReply, GenRequest
 from memkit.embedders import make_embedder
-from memkit_train import rowfile
-from memkit_train.amends import Case, Found, amend, blamed, pair
+from memkit.errors import InvalidConfig
+from memkit_train import amends, rowfile
+from memkit_train.amends import Amend, Case, amend, blamed, pair, to_blame
+from memkit_train.collect import sides
+from memkit_train.config import load
 from memkit_train.replay import Env, Policy
 from memkit_train.report.folder import RunFolder
 from memkit_train.rewards import Answers
@@ -51,27 +55,36 @@ def env() -> Env:
     return Env(make_embedder("hash"))
 
 
-def cases_of(folder: Path, env: Env, manners: Manners) -> list[Case]:
-    store = lived(folder / "store", EPISODES, Forgetful(Truth(EPISODES)), manners=manners)
+def cases_in(store: Path, env: Env) -> list[Case]:
     with StoreSource(store) as source:
         return list(blamed(source, source.users(), learn_topics(source), env))
 
 
-def taken_again(cases: Sequence[Case], env: Env) -> Found:
-    found, oracle = Found([]), OracleBackbone(Truth(EPISODES))
-    policy = Policy(Forgetful(Truth(EPISODES)), roles=("manager",))
-    amend(env, cases, policy, Answers(oracle, env.embedder), 6, found)
-    return found
+def taken_again(cases: Sequence[Case], env: Env, answerer: type[OracleBackbone] = OracleBackbone) -> list[Amend]:
+    answers = Answers(answerer(Truth(EPISODES)), env.embedder)
+    standing = to_blame(cases, Answers(OracleBackbone(Truth(EPISODES)), env.embedder))
+    return amend(env, standing, Policy(Forgetful(Truth(EPISODES))), answers, 6)
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory, env: Env) -> Found:
-    return taken_again(cases_of(tmp_path_factory.mktemp("right"), env, Manners(rated=1.0, wrong_ratings=0.0)), env)
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("right")
+    return lived(folder / "store", EPISODES, Forgetful(Truth(EPISODES)), manners=Manners(rated=1.0, wrong_ratings=0.0))
 
 
-def test_what_mends_the_answer_is_what_an_oracle_would_have_done(found: Found) -> None:
-    assert found.amends, "some retraction was asked about"
-    for one in found.amends:
+@pytest.fixture(scope="module")
+def cases(store: Path, env: Env) -> list[Case]:
+    return cases_in(store, env)
+
+
+@pytest.fixture(scope="module")
+def found(cases: list[Case], env: Env) -> list[Amend]:
+    return taken_again(cases, env)
+
+
+def test_what_mends_the_answer_is_what_an_oracle_would_have_done(found: list[Amend]) -> None:
+    assert found, "some retraction was asked about"
+    for one in found:
         fault, reply = one.case.fault, one.reply
         assert "no longer" in fault.moment.text
         assert reply.text.startswith(("DELETE", "UPDATE"))
@@ -82,17 +95,77 @@ def test_what_mends_the_answer_is_what_an_oracle_would_have_done(found: Found) -
         assert bad.completion_ids == fault.decision.token_ids != good.completion_ids == reply.token_ids
 
 
-def test_every_method_takes_them_as_replayed_decisions(found: Found, tmp_path: Path) -> None:
-    rows = [row for one in found.amends for row in pair(one)]
+def test_every_method_takes_them_as_replayed_decisions(found: list[Amend], tmp_path: Path) -> None:
+    rows = [row for one in found for row in pair(one)]
     good = [row.completion_ids for row in shaped([], "sft", rows) if isinstance(row, TokenRow)]
-    assert good == [one.reply.token_ids for one in found.amends]
+    assert good == [one.reply.token_ids for one in found]
     assert len(shaped([], "kto", rows)) == 2 * len(shaped([], "dpo", rows)) == len(rows)
     rowfile.save(tmp_path / AMENDS, rows)
     assert material(RunFolder(tmp_path))["replayed"] == rows
 
 
+@pytest.mark.parametrize(
+    ("said", "mends"),
+    [
+        ("DELETE 1", True),
+        ("ADD", False),  # the older memory would stand beside it
+        ("UPDATE 1 {fact} and a zeppelin.", False),  # nobody spoke of that
+        ("NOOP", False),
+    ],
+)
+def test_credit_asks_of_other_operations_what_it_asked_of_the_logged_ones(
+    cases: list[Case], env: Env, said: str, mends: bool
+) -> None:
+    class Says(Forgetful):
+        def _manage(self, request: GenRequest, fact: str, shown: list[tuple[int, str]]) -> list[str]:
+            return [said.format(fact=fact.rstrip("."))]
+
+    one = next(one for one in cases if len(one.fault.shown) and "no longer" in one.fault.moment.text)
+    (trail,) = env.run([(one.state, Policy(Says(Truth(EPISODES))))])
+    ops = [op for op in trail.ops if op.decision_id == one.fault.decision.decision_id]
+    assert ops
+    assert one.fault.mended(ops, list(trail.end.live.state)) is mends
+
+
+def test_an_answerer_that_does_not_answer_mends_nothing(cases: list[Case], env: Env) -> None:
+    class Mute(OracleBackbone):
+        def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+            return [GenReply("", model="mute") for _ in requests]
+
+    assert taken_again(cases, env, Mute) == []
+    assert to_blame(cases, Answers(Mute(Truth(EPISODES)), env.embedder)) == []
+
+
+def test_only_those_whom_the_run_learns_from_are_taken_again(
+    store: Path, env: Env, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def deciding(*_: object) -> Generator[tuple[Policy, Answers]]:
+        yield Policy(Forgetful(Truth(EPISODES))), Answers(OracleBackbone(Truth(EPISODES)), env.embedder)
+
+    monkeypatch.setattr(amends, "deciding", deciding)
+    config = load(None, [f"data.store={store}", "model.base=x", "method.amends=6", "data.heldout_share=0.4"])
+    with StoreSource(store) as source:
+        learned = {source.subject(user) for user in sides(source, config)[0]}
+    rows, told = amends.amended(config, None)
+    users = {row.user for row in rows}
+    assert users
+    assert users <= learned
+    assert len(rows) == 2 * told["amended"]
+    some, _ = amends.amended(config, None, users=sorted(users)[:1])
+    assert {row.user for row in some} == set(sorted(users)[:1])
+    assert amends.amended(config, None, most=3)[1]["blamed"] == 3
+
+
+def test_amends_want_a_manager_of_its_own() -> None:
+    for wrong in ("data.roles=[extractor]", "data.mode=fused"):
+        with pytest.raises(InvalidConfig, match="manager"):
+            load(None, ["data.store=s", "model.base=x", "method.amends=6", wrong])
+
+
 def test_a_right_decision_that_is_blamed_by_mistake_is_not_replaced(tmp_path: Path, env: Env) -> None:
     """Every rating is wrong here, so most of what is disliked is right."""
-    cases = cases_of(tmp_path, env, Manners(rated=1.0, wrong_ratings=1.0))
+    wrong = Manners(rated=1.0, wrong_ratings=1.0)
+    cases = cases_in(lived(tmp_path / "store", EPISODES, Forgetful(Truth(EPISODES)), manners=wrong), env)
     assert any("no longer" not in one.fault.moment.text for one in cases)
-    assert all("no longer" in one.case.fault.moment.text for one in taken_again(cases, env).amends)
+    assert all("no longer" in one.case.fault.moment.text for one in taken_again(cases, env))

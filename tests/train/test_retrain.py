@@ -209,12 +209,13 @@ def test_nothing_goes_on_from_an_interrupted_smoke_run(store: Path, tmp_path: Pa
     assert retrain.begun(chosen, "retrain", resume=True, now=now).path == whole.path
 
 
-def test_everybody_that_more_than_rows_is_made_from_is_on_record(store: Path, tmp_path: Path) -> None:
-    """Replayed alternatives and a polish learn from users whose decisions nobody rated, too."""
+@pytest.mark.parametrize("more", ["method.alternatives", "method.amends"])
+def test_everybody_that_more_than_rows_is_made_from_is_on_record(store: Path, tmp_path: Path, more: str) -> None:
+    """Replayed alternatives, amends and a polish learn from users whose decisions nobody rated, too."""
     chosen, now = config(store, tmp_path), datetime(2026, 1, 1, tzinfo=UTC)
     wider = load(None, [f"{name}={value}" for name, value in {
         "data.store": store, "model.base": tiny.base(), "output": tmp_path, "data.split_seed": chosen.data.split_seed,
-        "data.heldout_share": 0.3, "method.alternatives": 2}.items()])  # fmt: skip
+        "data.heldout_share": 0.3, more: 2}.items()])  # fmt: skip
     with StoreSource(store) as source:
         found = collect.collect(source, wider, make_embedder("hash"), now=now)
         assert sorted(found.subjects) == sorted(map(source.subject, collect.sides(source, wider)[0]))
