@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from memkit_train.rowfile import AnyRow
 from memkit_train.rows import TextRow, TokenRow
@@ -18,8 +18,9 @@ MARGIN = 0.2
 def shaped(found: Sequence[TokenRow | TextRow], method: str, replayed: Sequence[TokenRow] = ()) -> list[AnyRow]:
     """What each method takes of credited decisions, and of replayed alternatives to them (replay/alternatives.py). What
     a hosted model wrote stays text here: the method knows the tokenizer to read it by."""
-    again = {(row.ref, row.completion_ids) for row in replayed}
-    tokens = [row for row in found if isinstance(row, TokenRow) and (row.ref, row.completion_ids) not in again]
+    blamed = {(row.ref, row.completion_ids) for row in replayed if row.ref and row.reward == 0}
+    found = [row for row in found if not (isinstance(row, TokenRow) and _bad(row, blamed))]  # it comes in a pair
+    tokens = [row for row in found if isinstance(row, TokenRow)]
     texts = [row for row in found if isinstance(row, TextRow)]
     match method:
         case "kto":
@@ -30,7 +31,11 @@ def shaped(found: Sequence[TokenRow | TextRow], method: str, replayed: Sequence[
             return [*pairs(tokens), *contrasted, *pairs(replayed, margin=MARGIN)]
         case "offline":
             with_logprobs([*found, *replayed], method)
-            return [*tokens, *texts, *replayed]  # the method leaves out the rest, and counts it
+            return [*found, *replayed]  # the method leaves out the rest, and counts it
         case _:
             good = [row for row in found if row.reward is not None and row.reward >= GOOD]
             return [*good, *(row for row in extremes(replayed, margin=MARGIN) if row.reward)]
+
+
+def _bad(row: TokenRow, blamed: Collection[tuple[str, tuple[int, ...]]]) -> bool:
+    return row.reward is not None and row.reward < GOOD and (row.ref, row.completion_ids) in blamed

@@ -100,6 +100,8 @@ def test_every_method_takes_them_as_replayed_decisions(found: list[Amend], tmp_p
     good = [row.completion_ids for row in shaped([], "sft", rows) if isinstance(row, TokenRow)]
     assert good == [one.reply.token_ids for one in found]
     assert len(shaped([], "kto", rows)) == 2 * len(shaped([], "dpo", rows)) == len(rows)
+    logged = [row for row in rows if row.reward == 0.0]
+    assert len(shaped(logged, "kto", rows)) == len(rows), "blamed once, not twice"
     rowfile.save(tmp_path / AMENDS, rows)
     assert material(RunFolder(tmp_path))["replayed"] == rows
 
