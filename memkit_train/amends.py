@@ -1,9 +1,9 @@
 """What should have been decided instead: of blamed decisions, another reply of the parent that mends the answer.
 An option of every method (`method.amends`).
 
-Imitation only knows what turned out well, and a habit that is nearly always wrong leaves next to nothing of that: of a
-hundred retractions that were passed over, a dozen were heeded. So each blamed decision is taken again K times, as it
-was: same bank, same turn, another sample. What stands for right is another reply
+Imitation only knows what turned out well, and a habit that is nearly always wrong leaves next to nothing of that. So
+each blamed decision is taken again K times, as it was: same bank, same turn, another sample. What stands for right is
+another reply
 
     that credit could not blame as it blames the logged one (trajectories/faults.py),
     after which the frozen answerer, asked the disliked answer's question, says something else,

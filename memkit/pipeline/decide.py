@@ -184,7 +184,7 @@ def _ask_for_ops(
             replace(
                 draft,
                 decision_id=call.decision_id,
-                metadata=_labels(draft, task.turns, shown),
+                metadata=_carried(draft, task.turns, shown),
                 expires_at=task.expires_at if draft.action == "add" else None,
             )
             for draft in parsed.value
@@ -197,7 +197,7 @@ def _ask_for_ops(
     return ops
 
 
-def _labels(draft: OpDraft, turns: Sequence[Turn], shown: Mapping[str, MemoryRecord]) -> dict[str, Any] | None:
+def _carried(draft: OpDraft, turns: Sequence[Turn], shown: Mapping[str, MemoryRecord]) -> dict[str, Any] | None:
     """What is written takes the metadata of the turns that it was drawn from, a rewritten memory beside its own. What
     is said again word by word writes nothing."""
     before = shown.get(draft.memory_id or "")
