@@ -14,7 +14,7 @@ from memkit.errors import InvalidConfig
 from memkit_train import amends, rowfile
 from memkit_train.amends import Amend, Case, amend, blamed, pair, to_blame
 from memkit_train.collect import sides
-from memkit_train.config import load
+from memkit_train.config import TrainConfig, load
 from memkit_train.replay import Env, Policy
 from memkit_train.report.folder import RunFolder
 from memkit_train.rewards import Answers
@@ -146,17 +146,24 @@ def test_only_those_whom_the_run_learns_from_are_taken_again(
         yield Policy(Forgetful(Truth(EPISODES))), Answers(OracleBackbone(Truth(EPISODES)), env.embedder)
 
     monkeypatch.setattr(amends, "deciding", deciding)
-    config = load(None, [f"data.store={store}", "model.base=x", "method.amends=6", "data.heldout_share=0.4"])
-    with StoreSource(store) as source:
-        learned = {source.subject(user) for user in sides(source, config)[0]}
-    rows, told = amends.amended(config, None)
+
+    def configured(share: float, seed: int = 0) -> TrainConfig:
+        sets = {"data.store": store, "model.base": "x", "method.amends": 6, "data.heldout_share": share}
+        return load(None, [f"{name}={value}" for name, value in (sets | {"data.split_seed": seed}).items()])
+
+    everybody = configured(0.0)
+    rows, told = amends.amended(everybody, None)
     users = {row.user for row in rows}
-    assert users
-    assert users <= learned
+    assert len(users) > 1
     assert len(rows) == 2 * told["amended"]
-    some, _ = amends.amended(config, None, users=sorted(users)[:1])
-    assert {row.user for row in some} == set(sorted(users)[:1])
-    assert amends.amended(config, None, most=3)[1]["blamed"] == 3
+    with StoreSource(store) as source:  # opaque ids are salted anew in every store: a split that parts these users
+        sided = {seed: {source.subject(user) for user in sides(source, configured(0.5, seed))[0]} for seed in range(50)}
+    seed = next(seed for seed, learned in sided.items() if users & learned and users - learned)
+    some, _ = amends.amended(configured(0.5, seed), None)
+    assert {row.user for row in some} <= sided[seed]
+    one = min(users)
+    assert {row.user for row in amends.amended(everybody, None, users=[one])[0]} == {one}
+    assert amends.amended(everybody, None, most=2)[1]["blamed"] == 2
 
 
 def test_amends_want_a_manager_of_its_own() -> None:
