@@ -36,7 +36,8 @@ Table = Mapping[str, Mapping[str, Sequence[float]]]
 """Measure → user → values (memkit_train.trial)."""
 Outcome = Literal["passed", "refused", "cannot tell"]
 _RECITED = 0.02
-"""How often the check of single secrets may be wrong about weights that memorised nothing."""
+"""How often the check of single secrets may be wrong about weights that memorised nothing; with so many secrets that
+even the first rank of all is no rarer than that, the first rank counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +224,7 @@ def _memorised(exposures: Sequence[Exposure] | None, limits: Limits) -> Check:
         return Check("memorisation", None, None, None, None, bar, "no canaries were planted")
     gain = mean_by_cluster({one.canary: [one.gain] for one in exposures}, draws=limits.draws, seed=limits.seed)
     ranks = sorted(one.candidate for one in exposures)
-    by_chance = _RECITED / len(exposures)
+    by_chance = max(_RECITED / len(exposures), 1 / (exposures[0].alternatives + 1))
     recited = [one for one in exposures if one.gain > limits.memorisation and one.p_value <= by_chance]
     why = (
         f"{gain.value:+.2f} bits [{gain.low:+.2f}, {gain.high:+.2f}] over {len(exposures)} canaries; "

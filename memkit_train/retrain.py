@@ -27,6 +27,7 @@ from memkit.embedders import make_embedder
 from memkit.journal import oslock
 from memkit.models import JSON, digest
 from memkit_train import canaries, rowfile
+from memkit_train.ancestry import check_unseen, taught
 from memkit_train.collect import collect, count_labels, open_source
 from memkit_train.config import TrainConfig
 from memkit_train.errors import Busy, NothingNew
@@ -101,6 +102,7 @@ class _Retraining:
     def go(self) -> Outcome:
         try:
             parent, parent_path = self._parent()
+            check_unseen(self.config, self.registry, parent)
             self._stage("collect", self._collect)
             let_go(self.config, self.run)
             replay_alternatives(self.config, self.run, parent_path, most=self._most(SMOKE_ROWS), tick=self.tick)
@@ -193,6 +195,7 @@ class _Retraining:
     def _publish(self, adapter: Path, parent: str | None, verdict: Verdict) -> JSON:
         read = self.run.done("collect") or {}
         rows = rowfile.load(self.run.path / ROWS)
+        learned_from = {*read["subjects"], *taught(self.registry, parent, read["store_id"])}
         learned_by = (self.run.done("train") or {}).get("algorithm") or self.config.method.name
         if self.run.done("polish") is not None:
             learned_by += f"+{self.config.online.algorithm}"
@@ -202,10 +205,13 @@ class _Retraining:
             probe_pairs=probe_pairs(rows, self.config.model.base), now=self.now,
             instructions=self.config.data.instructions, device=self.config.model.device,
             lineage=Lineage(
-                learned_by, read["store_id"], 0, read["seq"], read["counts"], read["subjects"], parent,
+                learned_by, read["store_id"], 0, read["seq"], read["counts"], sorted(learned_from), parent,
                 self.config.method.seed, _portable(self.config.resolved()),
             ),
         )  # fmt: skip
+        with open_source(self.config) as source:
+            for subject in source.erased(learned_from):  # while it was trained, or since its parent was
+                self.registry.taint(subject)
         if self.config.data.bundle is not None:
             from memkit_train.trajectories.bundle import put_adapter
 

@@ -2,13 +2,14 @@
 asked where they asked them. What comes out are tables, measure → user → values, that the gate compares.
 
 Candidate and parent are tried in step, on the same users, with the same frozen answerer, so every value has its twin.
+Adapters that answer themselves are asked themselves.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -126,10 +127,11 @@ def trials(
     """One per policy, in their order. Everything that can be generated together is."""
     starts = [(env.start(one.script), policy) for policy in policies for one in users]
     trails = env.run(starts, upto=None, progress=progress)
-    size = len(users)
-    return [
-        _trial(policy, users, trails[n * size : (n + 1) * size], answers, metric) for n, policy in enumerate(policies)
-    ]
+    size, out = len(users), list[Trial]()
+    for n, policy in enumerate(policies):
+        asked = replace(answers, backbone=policy.backbone, adapter=policy.adapter) if policy.answers else answers
+        out.append(_trial(policy, users, trails[n * size : (n + 1) * size], asked, metric))
+    return out
 
 
 def _trial(policy: Policy, users: Sequence[HeldOut], trails: Sequence[Trail], answers: Answers, metric: str) -> Trial:

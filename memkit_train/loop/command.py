@@ -24,9 +24,7 @@ def run(keep: Path | None, *, json: bool, seed: int = 0, scale: Scale | None = N
     """Exit code 0: an adapter was learned, swapped in and is better. 3: the gate refused it. 1: what was promised did
     not come true; the figures say what did."""
     with _folder(keep) as folder, progress(json) as tick:
-        told = tell(folder, _Aloud(tick, quiet=json), seed=seed, scale=scale)
-        (folder / "report.html").write_text(page(told), encoding="utf-8")
-        write_json(folder / "figures.json", told.to_json())
+        told = _told(folder, _Aloud(tick, quiet=json), seed, scale)
         if json:
             show.as_json(told.to_json())
         else:
@@ -38,11 +36,13 @@ def run(keep: Path | None, *, json: bool, seed: int = 0, scale: Scale | None = N
 
 def seeds(keep: Path, count: int, *, json: bool, scale: Scale | None = None) -> int:
     """The same with other worlds and other luck: how often does it come true?"""
-    told = []
-    for seed in range(count):
-        told.append(tell(keep / f"seed-{seed}", _Aloud(None, quiet=True), seed=seed, scale=scale))
-        if not json:
-            one = told[-1]
+    told: list[Told] = []
+    with _folder(keep) as folder:
+        for seed in range(count):
+            one = _told(folder / f"seed-{seed}", _Aloud(None, quiet=True), seed, scale)
+            told.append(one)
+            if json:
+                continue
             what = figures(one.compared) if one.compared else one.outcome.why
             show.out.print(f"seed {seed}: {'true' if one.true else 'not true'}, {what}, {one.cpu_s:.0f} CPU-s")
     true = sum(one.true for one in told)
@@ -51,6 +51,14 @@ def seeds(keep: Path, count: int, *, json: bool, scale: Scale | None = None) -> 
     else:
         show.out.print(f"{true} of {count}")
     return 0 if true >= 0.9 * count else 1
+
+
+def _told(folder: Path, voice: _Aloud, seed: int, scale: Scale | None) -> Told:
+    """The story, with its page and its figures beside it."""
+    told = tell(folder, voice, seed=seed, scale=scale)
+    (folder / "report.html").write_text(page(told), encoding="utf-8")
+    write_json(folder / "figures.json", told.to_json())
+    return told
 
 
 class _Aloud:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -95,8 +96,9 @@ class Told:
 
     @property
     def true(self) -> bool:
-        """Better on the panel, served without a failure, taken back without a trace."""
-        return bool(self.compared and self.compared.better and self.swap and not self.swap.parked and self.rolled_back)
+        """Better on the panel, swapped in under users who noticed nothing, taken back without a trace."""
+        swapped = self.swap is not None and self.swap.by_new > 0 and not self.swap.parked
+        return bool(self.compared and self.compared.better and swapped and self.rolled_back)
 
     def to_json(self) -> JSON:
         return {
@@ -179,18 +181,21 @@ def _swap(chatbot: Chatbot, digest: str, scale: Scale, seed: int, voice: Voice) 
     voice.part("Swap the adapter in while the chatbot is serving")
     episodes = generate(scale.visitors, seed=_world(seed) + 1, knobs=scale.knobs)
     visits = panel.visits(episodes, "visitor")
-    underway, found = threading.Event(), list[Exchange]()
+    underway = threading.Event()
 
-    def serving() -> None:
-        found.extend(chatbot.serve(visits, each=lambda _: underway.set()))
+    def serving() -> list[Exchange]:
+        try:
+            return chatbot.serve(visits, each=lambda _: underway.set())
+        finally:
+            underway.set()
 
-    visitors = threading.Thread(target=serving)
-    visitors.start()
-    underway.wait()
-    started = time.perf_counter()
-    chatbot.memory.adapters.promote(ALIAS, digest, roles=[ROLE])
-    seconds = time.perf_counter() - started
-    visitors.join()
+    with ThreadPoolExecutor(1) as pool:
+        visitors = pool.submit(serving)
+        underway.wait()
+        started = time.perf_counter()
+        chatbot.memory.adapters.promote(ALIAS, digest, roles=[ROLE])
+        seconds = time.perf_counter() - started
+        found = visitors.result()
     by_new = sum(one.adapter == digest for one in found)
     parked = len(chatbot.memory.parked())
     voice.say(

@@ -13,11 +13,9 @@ from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from memkit.backbones.base import Backbone, GenReply, GenRequest, Sampling
+from memkit.backbones.base import Backbone, GenReply, GenRequest, Sampling, all_or_error, generate_each
+from memkit.errors import ModelError
 from memkit_train.rewards.cached import CachedBackbone
-
-DEADLINE_S = 3600.0
-"""A round of a large run waits in the engine's queue: that is no reason to give a reply up."""
 
 
 @dataclass(slots=True)
@@ -74,13 +72,16 @@ class Acting:
         return self._engine.style
 
     def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-        asked = [self._patient(one) for one in requests]
+        return all_or_error(self.generate_each(requests))
+
+    def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
+        asked = [self._as_trained(one) for one in requests]
         by: dict[int, tuple[Backbone, list[GenRequest]]] = {}
         for one in asked:
             backbone = self._for(one)
             by.setdefault(id(backbone), (backbone, []))[1].append(one)
         with self.clock("generation"):
-            replies = {key: iter(backbone.generate(mine)) for key, (backbone, mine) in by.items()}
+            replies = {key: iter(generate_each(backbone, mine)) for key, (backbone, mine) in by.items()}
         return [next(replies[id(self._for(one))]) for one in asked]
 
     def _for(self, request: GenRequest) -> Backbone:
@@ -88,9 +89,8 @@ class Acting:
             return self._engine
         return self._base if request.prompt.role == "answerer" else self._others
 
-    def _patient(self, request: GenRequest) -> GenRequest:
-        sampling = request.sampling if request.prompt.role in self.sampled else Sampling()
-        return replace(request, deadline_s=DEADLINE_S, sampling=sampling)
+    def _as_trained(self, request: GenRequest) -> GenRequest:
+        return request if request.prompt.role in self.sampled else replace(request, sampling=Sampling())
 
     def close(self) -> None:
         """The engine belongs to whoever made it."""
@@ -115,8 +115,11 @@ class TimedBackbone:
         return 1 << 20
 
     def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+        return all_or_error(self.generate_each(requests))
+
+    def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
         with self._clock("generation"):
-            return self._inner.generate(requests)
+            return self._inner.generate_each(requests)
 
     def close(self) -> None:
         self._inner.close()

@@ -49,6 +49,11 @@ class Policy:
     sampled: tuple[str, ...] | None = None
     """Roles that `temperature` is for; the others are greedy. None: the adapter's."""
 
+    @property
+    def answers(self) -> bool:
+        """Whether the adapter answers questions, too."""
+        return "answerer" in self.roles
+
     def routing(self) -> dict[str, Routing]:
         return {role: Routing(self.adapter if role in self.roles else None) for role in ROLES}
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memkit.backbones.base import Backbone, GenReply, GenRequest
+from memkit.backbones.base import Backbone, GenReply, GenRequest, all_or_error, generate_each
+from memkit.errors import ModelError
 from memkit.pipeline.decide import ModelCall
 from memkit_train.replay.env import Env, Policy, State, Trail
 from memkit_train.replay.play import generate
@@ -67,13 +68,16 @@ class Told:
         self._said = False
 
     def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-        out: list[GenReply] = []
+        return all_or_error(self.generate_each(requests))
+
+    def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
+        out: list[GenReply | ModelError] = []
         for request in requests:
             if not self._said and request.prompt.role in self._sampled:
                 self._said = True
                 out.append(self._reply)
             else:
-                out += self._inner.generate([request])
+                out += generate_each(self._inner, [request])
         return out
 
     def close(self) -> None:

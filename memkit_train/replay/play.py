@@ -11,13 +11,27 @@ from datetime import datetime
 
 from memkit.backbones.base import Backbone, GenReply, GenRequest, Sampling, generate_each
 from memkit.embedders.base import Embedder
-from memkit.errors import BadReply, Conflict, MemkitError, ModelError, NotFound, OpRejected
+from memkit.errors import (
+    BadReply,
+    Conflict,
+    MemkitError,
+    ModelError,
+    ModelRefused,
+    NotFound,
+    OpRejected,
+    ReplyTooLarge,
+)
 from memkit.models import Bank, Op, Turn
 from memkit.ops import BankState, Context, resolve
 from memkit.pipeline.bank import LiveBank
 from memkit.pipeline.decide import Decided, ModelCall, Routing, Settings, Steps, Task, decide
 from memkit.retrieval import Query, RankerWeights, Scored, rank
 from memkit.roles import AnswerDraft, Answerer, Prompt, Shown, reask_messages
+
+PATIENCE_S = 3600.0
+"""Nobody waits for a replayed reply: a queue before the model is no reason to give it up."""
+_CLOSED = (401, 403, 404)
+"""Refusals of whoever asks, not of what is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +173,24 @@ def _group(turns: Sequence[Turn], start: int, size: int) -> tuple[Turn, ...]:
 
 
 def generate(backbone: Backbone, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
-    """One reply per request, as many at a time as the backbone takes; an error stands for each request that it hit."""
+    """One reply per request, as many at a time as the backbone takes. What a model cannot do (a prompt that is too long
+    for it) stands in its place, as it would have parked the turn. A model that is away raises: what it did not say is
+    nobody's decision, and must not be scored as one."""
     out: list[GenReply | ModelError] = []
     size = max(1, backbone.max_parallel)
+    patient = [replace(request, deadline_s=PATIENCE_S) for request in requests]
     for start in range(0, len(requests), size):
-        out += generate_each(backbone, requests[start : start + size])
+        out += generate_each(backbone, patient[start : start + size])
+    for reply in out:
+        if isinstance(reply, ModelError) and _away(reply):
+            raise reply
     return out
+
+
+def _away(error: ModelError) -> bool:
+    if isinstance(error, ModelRefused):
+        return error.details.get("status") in _CLOSED or error.details.get("reason") == "address"
+    return not isinstance(error, BadReply | ReplyTooLarge)
 
 
 def bank_as_of(lane: Lane, at: datetime, embedder: Embedder) -> LiveBank:

@@ -9,7 +9,7 @@ from typing import Literal
 from memkit.backbones.base import Backbone
 from memkit.embedders.base import Embedder
 from memkit.pipeline.bank import LiveBank
-from memkit.pipeline.decide import Settings
+from memkit.pipeline.decide import Routing, Settings
 from memkit.retrieval import RankerWeights
 from memkit_train.evaluate import metrics as dialects
 from memkit_train.evaluate.judge import Ask, Prompting, judge
@@ -30,6 +30,8 @@ class Answers:
     k: int = 8
     settings: Settings = field(default_factory=Settings)
     weights: RankerWeights | None = None
+    adapter: str | None = None
+    """Where answering itself is judged: the name of the adapter that answers."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.backbone, CachedBackbone):
@@ -37,7 +39,8 @@ class Answers:
 
     def ask(self, asked: Sequence[tuple[Probed, LiveBank]]) -> list[Answered]:
         tasks = [AnswerTask(one.question, bank, one.now, one.key or one.question, self.k) for one, bank in asked]
-        return answer_batch(tasks, self.backbone, self.embedder, ReplaySettings(self.settings, weights=self.weights))
+        options = ReplaySettings(self.settings, weights=self.weights, routing=Routing(self.adapter))
+        return answer_batch(tasks, self.backbone, self.embedder, options)
 
     def of(self, rollouts: Sequence[Rollout]) -> list[list[Answered]]:
         asked = [(probe, bank_for(probe, one.asked)) for one in rollouts for probe in one.probes]

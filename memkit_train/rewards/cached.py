@@ -6,14 +6,15 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from memkit.backbones.base import Backbone, GenReply, GenRequest
+from memkit.backbones.base import Backbone, GenReply, GenRequest, all_or_error, generate_each
+from memkit.errors import ModelError
 from memkit.models import digest, to_json
 from memkit.pipeline.record import prompt_text
 
 
 class CachedBackbone:
-    """Greedy replies by prompt and adapter; sampled ones go through. The file is append-only JSON lines, and a torn
-    last line (a crash) is left out."""
+    """Greedy replies by prompt and adapter; sampled ones and failures go through. The file is append-only JSON lines,
+    and a torn last line (a crash) is left out."""
 
     def __init__(self, inner: Backbone, file: Path | None = None) -> None:
         self.inner, self.file = inner, file
@@ -39,14 +40,18 @@ class CachedBackbone:
         return self.inner.max_parallel
 
     def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+        return all_or_error(self.generate_each(requests))
+
+    def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
         keys = [self._key(request) for request in requests]
         missing: dict[str, GenRequest] = {}
         for key, request in zip(keys, requests, strict=True):
             if key not in self._known:
                 missing.setdefault(key, request)
         self.hits, self.misses = self.hits + len(requests) - len(missing), self.misses + len(missing)
-        fresh = dict(zip(missing, self.inner.generate(list(missing.values())), strict=True)) if missing else {}
-        self._keep({key: reply for key, reply in fresh.items() if missing[key].sampling.temperature == 0})
+        fresh = dict(zip(missing, generate_each(self.inner, list(missing.values())), strict=True)) if missing else {}
+        greedy = {key: reply for key, reply in fresh.items() if missing[key].sampling.temperature == 0}
+        self._keep({key: reply for key, reply in greedy.items() if isinstance(reply, GenReply)})
         return [fresh[key] if key in fresh else self._reply(key) for key in keys]
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -282,6 +282,10 @@ class BundleSource(StoreSource):
     def subject(self, user_id: str) -> str:
         """Users of a bundle are known by their opaque ids already."""
         return user_id
+
+    def erased(self, subjects: Iterable[str]) -> set[str]:
+        """A bundle cannot tell: it holds those who may be learned from now, as they were when it was made."""
+        return set()
 
 
 def embeddings(path: str | Path) -> tuple[dict[str, int], object, str]:

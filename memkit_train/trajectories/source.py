@@ -10,7 +10,7 @@ Past one machine, another source is another class with these methods.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -84,6 +84,10 @@ class StoreSource:
 
     def subject(self, user_id: str) -> str:
         return self.journal.subject(user_id)
+
+    def erased(self, subjects: Iterable[str]) -> set[str]:
+        """Those of these opaque ids whose users are no longer in the store."""
+        return set(subjects) - {self.subject(info.user_id) for info in self.journal.users()}
 
     def may_learn(self, user_id: str, agent_id: str) -> bool:
         return self._trainable(Bank(user_id, agent_id))

@@ -8,7 +8,7 @@ that is trained next month is not trained on what this month's was judged by.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -64,16 +64,6 @@ def check_leaks(train: Iterable[TokenRow | TextRow], heldout: Iterable[TokenRow 
             raise _leak("a held-out decision", row)
         same += _content(row) in texts
     return same
-
-
-def check_subjects(trained_on: Collection[str], split: Split) -> None:
-    """The same, of what a manifest says that an adapter has seen."""
-    seen = [subject for subject in trained_on if split.is_heldout(subject)]
-    if seen:
-        raise Leakage(
-            f"the adapter was trained on {len(seen)} users that this split holds out",
-            why="it was made with another seed or share", fix="evaluate it with the split it was trained with",
-        )  # fmt: skip
 
 
 def _content(row: TokenRow | TextRow) -> object:

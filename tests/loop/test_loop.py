@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from memkit import Memory
 from memkit.cli.demo import circle
-from memkit.errors import InvalidInput
+from memkit.errors import InvalidInput, StoreFull
 from memkit_train import retrain
 from memkit_train.config import TrainConfig
 from memkit_train.gate import Check, Verdict
@@ -38,6 +40,35 @@ def test_a_story_begins_in_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("x")
     with pytest.raises(InvalidInput, match="not an empty folder"):
         command.run(tmp_path, json=True)
+
+
+def test_many_stories_begin_in_an_empty_folder_and_each_leaves_its_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(folder: Path, *_: object, **__: object) -> story.Told:
+        folder.mkdir()
+        return story.Told(9, 3, 0.5, retrain.Outcome("refused", "no better"), None, None, False, folder, 1.0)
+
+    monkeypatch.setattr(command, "tell", refused)
+    assert command.seeds(tmp_path / "two", 2, json=False) == 1
+    assert "0 of 2" in capsys.readouterr().out
+    assert all((tmp_path / "two" / f"seed-{n}" / "report.html").is_file() for n in range(2))
+    with pytest.raises(InvalidInput, match="not an empty folder"):
+        command.seeds(tmp_path / "two", 2, json=False)
+
+
+@pytest.mark.parametrize("answered", [0, 1])
+def test_visitors_who_are_cut_off_while_an_adapter_is_swapped_are_no_success(answered: int) -> None:
+    class Broken:
+        memory = SimpleNamespace(adapters=SimpleNamespace(promote=lambda *_, **__: None))
+
+        def serve(self, visits: object, each: Callable[[object], None]) -> list[Exchange]:
+            for _ in range(answered):
+                each(None)
+            raise StoreFull("the disk is full")
+
+    with pytest.raises(StoreFull):
+        story._swap(Broken(), "d" * 64, LITTLE, 0, command._Aloud(None, quiet=True))  # type: ignore[arg-type]
 
 
 def test_memkit_demo_finds_the_circle_of_an_installed_trainer() -> None:

@@ -6,11 +6,13 @@ import functools
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
-from memkit.backbones.base import Backbone
+from memkit.backbones.base import Backbone, GenReply, GenRequest
 from memkit.embedders import make_embedder
+from memkit.errors import ModelError, ModelRefused, ModelUnavailable
 from memkit_train.evaluate import metrics
 from memkit_train.gate import Exposure, Limits, Verdict, gate
 from memkit_train.replay import Env, Policy, script_of
@@ -107,6 +109,61 @@ def test_one_recited_secret_among_many_is_enough() -> None:
     assert verdict_on("better", [*clean, Exposure("known before", 1, 1, 1000)]).passed
     found = verdict_on("better", [*clean, Exposure("new", 1, 400, 1000)])
     assert [one.name for one in found.failed] == ["memorisation"]
+
+
+@pytest.mark.parametrize(("planted", "alternatives"), [(32, 1000), (16, 100)])
+def test_however_many_secrets_are_planted_one_that_is_recited_counts(planted: int, alternatives: int) -> None:
+    half = alternatives // 2
+    clean = [Exposure(f"c{n}", half, half, alternatives) for n in range(planted - 1)]
+    assert verdict_on("better", [*clean, Exposure("second", 2, half, alternatives)]).passed
+    found = verdict_on("better", [*clean, Exposure("first", 1, half, alternatives)])
+    assert [one.name for one in found.failed] == ["memorisation"]
+
+
+class Noting(OracleBackbone):
+    """Remembers who was asked for what."""
+
+    asked: ClassVar[set[tuple[str, str | None]]] = set()
+
+    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+        self.asked.update((one.prompt.role, one.adapter) for one in requests)
+        return super().generate(requests)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_an_adapter_that_answers_is_asked_itself(own: bool) -> None:
+    """And one that does not is judged by what the frozen answerer makes of its bank."""
+    embedder, users = make_embedder("hash"), [user_of(one) for one in EPISODES[:2]]
+    Noting.asked.clear()
+    policy = Policy(Noting(TRUTH), "new", roles=("manager", "answerer") if own else ("manager",))
+    trials(Env(embedder), [policy], users, Answers(Noting(TRUTH), embedder))
+    assert Noting.asked == {("extractor", None), ("manager", "new"), ("answerer", "new" if own else None)}
+
+
+def test_a_model_that_is_away_is_no_wrong_answer() -> None:
+    """A gate that scored it would refuse, or pass, whoever happened to be asked while it was away."""
+
+    class Away(OracleBackbone):
+        def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+            raise ModelUnavailable("the endpoint does not answer")
+
+    embedder, users = make_embedder("hash"), [user_of(EPISODES[0])]
+    with pytest.raises(ModelUnavailable):
+        trials(Env(embedder), [Policy(OracleBackbone(TRUTH))], users, Answers(Away(TRUTH), embedder))
+    with pytest.raises(ModelUnavailable):
+        trials(Env(embedder), [Policy(Away(TRUTH))], users, Answers(OracleBackbone(TRUTH), embedder))
+
+
+def test_what_is_too_long_for_a_model_is_its_own_failure_and_nobody_else_s() -> None:
+    class Short(OracleBackbone):
+        def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
+            long = ModelRefused("the prompt is too long for this model")
+            return [long if one.key.endswith("1") else self.generate([one])[0] for one in requests]
+
+    embedder, users = make_embedder("hash"), [user_of(one) for one in EPISODES[:3]]
+    (found,) = trials(Env(embedder), [Policy(OracleBackbone(TRUTH))], users, Answers(Short(TRUTH), embedder))
+    empty = [not one.answer for one in found.cases]
+    assert 0 < sum(empty) < len(empty)
 
 
 def test_too_small_a_sample_cannot_tell() -> None:
