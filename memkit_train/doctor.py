@@ -5,11 +5,16 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memkit.errors import MemkitError
+
+if TYPE_CHECKING:
+    from memkit_train.trajectories.source import StoreSource
 
 NEEDED = ("torch", "transformers", "peft", "trl", "accelerate", "datasets", "safetensors")
 TRL = (1, 16)
@@ -24,12 +29,13 @@ class Finding:
     fix: str = ""
 
 
-def examine(store: Path | None = None) -> list[Finding]:
+def examine(store: Path | None, opened: Callable[[Path], StoreSource]) -> list[Finding]:
+    """`opened`: how a store or a bundle is read."""
     found = [_package(name) for name in NEEDED]
     if importlib.util.find_spec("torch") is not None:
         found.append(_device())
     found += [_threads(), _disk(store or Path("."))]
-    return [*found, _store(store)] if store is not None else found
+    return [*found, _store(store, opened)] if store is not None else found
 
 
 def _package(name: str) -> Finding:
@@ -60,11 +66,9 @@ def _disk(path: Path) -> Finding:
     return Finding("disk", free > 1 << 30, f"{free / 1e9:.1f} GB free", "" if free > 1 << 30 else "make room first")
 
 
-def _store(path: Path) -> Finding:
-    from memkit_train.trajectories.source import StoreSource
-
+def _store(path: Path, opened: Callable[[Path], StoreSource]) -> Finding:
     try:
-        with StoreSource(path) as source:
+        with opened(path) as source:
             mark, users = source.watermark(), len(source.users())
     except MemkitError as error:
         return Finding("store", False, error.what, error.fix)

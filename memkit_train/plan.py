@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from memkit.embedders import make_embedder
+from memkit.errors import InvalidConfig
 from memkit.models import JSON
 from memkit_train.collect import Collected, collect, open_source, sides
 from memkit_train.config import TrainConfig
@@ -224,9 +225,22 @@ def _model(config: TrainConfig) -> tuple[Path, JSON, list[Finding]]:
     findings: list[Finding] = []
     if not list(folder.glob("*.safetensors")):
         findings.append(Finding("error", f"{folder.name} holds no *.safetensors", "convert it with save_pretrained()"))
-    raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    file = folder / "config.json"
+    try:
+        raw = json.loads(file.read_bytes())
+        model = {**raw, **(raw.get("text_config") or {})}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise _damaged(file, error) from error
     findings += _parent(config, folder)
-    return folder, {**raw, **(raw.get("text_config") or {})}, findings
+    return folder, model, findings
+
+
+def _damaged(file: Path, error: Exception) -> InvalidConfig:
+    return InvalidConfig(
+        f"{file.name} of the checkpoint {file.parent} cannot be read",
+        why=f"{type(error).__name__}: {str(error)[:200]}",
+        fix="copy or download the checkpoint again, or set model.base to a whole one",
+    )
 
 
 def _parent(config: TrainConfig, folder: Path) -> list[Finding]:
@@ -293,9 +307,13 @@ def _parameters(folder: Path) -> int:
     """From the headers of the tensor files."""
     total = 0
     for file in folder.glob("*.safetensors"):
-        with file.open("rb") as stream:
-            header = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
-        total += sum(math.prod(one["shape"]) for name, one in header.items() if name != "__metadata__")
+        try:
+            with file.open("rb") as stream:
+                size = int.from_bytes(stream.read(8), "little")
+                header = json.loads(stream.read(min(size, file.stat().st_size)))
+            total += sum(math.prod(one["shape"]) for name, one in header.items() if name != "__metadata__")
+        except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+            raise _damaged(file, error) from error
     return total
 
 

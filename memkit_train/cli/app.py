@@ -96,6 +96,8 @@ def compare(
     from memkit_train.compare import diff, states_of
     from memkit_train.replay import Env, Policy
 
+    if mode not in ("split", "fused"):
+        raise InvalidInput(f"no mode {mode!r}", why="a turn is decided in one of two", fix="use split or fused")
     env = Env(make_embedder(embedder), Settings(mode=mode))
     with opened(store) as source:
         states = states_of(source, env, limit=limit, seed=seed)
@@ -223,6 +225,7 @@ def gate(
 ) -> None:
     """Judge an adapter against the parent on held-out users, without training. Exit code 3: refused."""
     from memkit.adapters import Registry
+    from memkit_train.ancestry import check_unseen
     from memkit_train.cli.progress import progress
     from memkit_train.collect import open_source
     from memkit_train.gate import gate as judge
@@ -233,8 +236,10 @@ def gate(
     open_source(chosen).close()  # before a registry is made beside a store that is not there
     registry = Registry(registry_path(chosen))
     try:
-        folder = Path(adapter) if Path(adapter).is_dir() else registry.path(registry.find(adapter))
+        named = None if Path(adapter).is_dir() else registry.find(adapter)
+        folder = Path(adapter) if named is None else registry.path(named)
         parent = parent_of(registry, chosen)
+        check_unseen(chosen, registry, named, parent)
         with progress(json) as tick:
             ours, theirs = tried(chosen, folder, None if parent is None else registry.path(parent), None, tick)
     finally:
@@ -298,13 +303,13 @@ def report(run: Annotated[Path, typer.Argument(help="Folder of a run.")], json: 
 
 @app.command()
 def doctor(
-    store: Annotated[Path | None, typer.Option("--store", "-s", help="Also look at this store.")] = None,
+    store: Annotated[Path | None, typer.Option("--store", "-s", help="Also look at this store, or bundle.")] = None,
     json: Json = False,
 ) -> None:
     """Is this machine fit to train? Packages, GPU, memory, disk; and whether a store can be read. Exit code 1: no."""
     from memkit_train.doctor import examine
 
-    found = examine(store)
+    found = examine(store, opened)
     if json:
         show.as_json([{"name": one.name, "ok": one.ok, "what": one.what, "fix": one.fix} for one in found])
     else:

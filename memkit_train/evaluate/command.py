@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -54,6 +55,8 @@ def command(
         typer.echo(json.dumps(made.to_json() | {"summary": summarise(made)}, ensure_ascii=False, indent=1))
         return
     typer.echo(table(made))
+    if left_out := made.dataset.get("left_out"):
+        typer.echo(f"left out: {left_out} questions of earlier sessions, which --streaming asks")
     if report is not None:
         typer.echo(f"report: {report}")
 
@@ -65,13 +68,17 @@ def judge_agreement(
     judge_model: Annotated[str, typer.Option()],
     judge_key: Annotated[str, typer.Option(envvar="MEMKIT_JUDGE_KEY")] = "",
     lenient: Annotated[bool, typer.Option()] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON; null where nothing could be compared")] = False,
 ) -> None:
     """How well a judge agrees with your own labels."""
     from memkit_train.evaluate.judge import agreement, endpoint
 
     found = agreement(labelled, endpoint(judge_url, judge_model, judge_key), "lenient" if lenient else "strict")
+    if as_json:
+        typer.echo(json.dumps({name: None if math.isnan(value) else value for name, value in found.items()}))
+        return
     for name, value in found.items():
-        typer.echo(f"{name:12} {value:g}" if value == int(value) else f"{name:12} {value:.3f}")
+        typer.echo(f"{name:16} {value:g}" if math.isnan(value) or value.is_integer() else f"{name:16} {value:.3f}")
 
 
 def table(report: Report) -> str:

@@ -78,6 +78,8 @@ def _intro(report: Report) -> str:
         f"{report.config['k']} memories served; {report.config['words']} words for model-free checks",
         "95 % intervals from redrawing conversations",
     ]
+    if data.get("left_out"):
+        facts.append(f"{data['left_out']} questions of earlier sessions left out: streaming asks them")
     if data["repairs"]:
         facts.append("repaired on loading: " + ", ".join(f"{name} ({n})" for name, n in data["repairs"].items()))
     return "<p>" + "; ".join(_e(fact) for fact in facts) + ".</p>"
@@ -161,7 +163,9 @@ def _cases(report: Report, system: str) -> str:
 def _case(row: Mapping[str, Any]) -> str:
     evidence = set(row["evidence"])
     scores = row["scores"]
-    if scores.get("evidence_not_in_memory", 0) > 0:
+    if "evidence_recall" not in scores:
+        fate = "no evidence to trace"
+    elif scores.get("evidence_not_in_memory", 0) > 0:
         fate = "lost before retrieval: no memory names an evidence turn"
     elif scores.get("evidence_not_retrieved", 0) > 0:
         fate = "in memory, but not served"

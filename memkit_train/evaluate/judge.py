@@ -8,7 +8,9 @@ once more and then counts as unreadable, never as right or wrong.
 from __future__ import annotations
 
 import json
+import math
 import re
+import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +37,11 @@ _RULES: Mapping[Prompting, str] = {
 }
 _FORMS = "Several gold answers are forms of the same: agreeing with any one of them is enough."
 _FORM = 'Reply with JSON only: {"label": "CORRECT"} or {"label": "WRONG"}.'
-_LABEL = re.compile(r'"label"\s*:\s*"(CORRECT|WRONG)"', re.IGNORECASE)
-_WORD = re.compile(r"\b(CORRECT|WRONG)\b", re.IGNORECASE)
+_LABEL = re.compile(r"""["']label["']\s*:\s*["']([^"']*)["']""", re.IGNORECASE)
+_VERDICTS = {"CORRECT": True, "WRONG": False}
+RESUME = (
+    "then run again: an evaluation with a cache goes on after the last pair of system and conversation that it finished"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +62,11 @@ def judge_messages(question: str, gold: str | Sequence[str], answer: str, prompt
 
 
 def read_verdict(reply: str) -> bool | None:
-    """The label of a reply. A reply that names both labels, or neither, is unreadable."""
-    labels = {label.upper() for label in _LABEL.findall(reply)} or {label.upper() for label in _WORD.findall(reply)}
-    if len(labels) != 1:
-        return None
-    return labels == {"CORRECT"}
+    """The label of a reply, which may also be the whole of it. Anything else is unreadable: a sentence ("not correct",
+    "nothing is wrong"), another label, or two that differ."""
+    bare = reply.strip(string.whitespace + string.punctuation)
+    labels = {label.strip().upper() for label in _LABEL.findall(reply) or [bare]}
+    return _VERDICTS.get(labels.pop()) if len(labels) == 1 else None
 
 
 def judge(ask: Ask, question: str, gold: str | Sequence[str], answer: str, prompting: Prompting = "strict") -> Verdict:
@@ -95,8 +100,7 @@ def endpoint(base_url: str, model: str, api_key: str = "", *, timeout_s: float =
             raise ModelUnavailable(
                 f"the judge at {base_url} did not answer",
                 why=f"{type(error).__name__}: {error}",
-                fix="check the base URL, the model name and the key, then run again: an evaluation with a cache goes "
-                "on after the last pair of system and conversation that it finished",
+                fix=f"check the base URL, the model name and the key, {RESUME}",
             ) from error
         return content if isinstance(content, str) else ""
 
@@ -109,7 +113,8 @@ def judge_digest(prompting: Prompting) -> str:
 
 
 def agreement(path: Path, ask: Ask, prompting: Prompting = "strict") -> dict[str, float]:
-    """How well a judge agrees with a person: lines of {question, gold, answer, label: true|false}."""
+    """How well a judge agrees with a person: lines of {question, gold, answer, label: true|false}. Agreement and kappa
+    are of the rows on which the judge could be read, NaN where there is none."""
     table = {"both_right": 0, "both_wrong": 0, "judge_only": 0, "person_only": 0, "unreadable": 0}
     for line, raw in records(path):
         if not isinstance(raw.get("label"), bool):
@@ -127,8 +132,19 @@ def agreement(path: Path, ask: Ask, prompting: Prompting = "strict") -> dict[str
         raise InvalidConfig(
             f"{path} has no labelled answers", fix="one JSON object per line: question, gold, answer, label"
         )
+    agreed, kappa = _agreed(table)
+    return {
+        "n": float(n), "agreement": agreed, "kappa": kappa, "unreadable_share": table["unreadable"] / n,
+        **{name: float(count) for name, count in table.items()},
+    }  # fmt: skip
+
+
+def _agreed(table: Mapping[str, int]) -> tuple[float, float]:
+    """Agreement, and Cohen's kappa: what of it is beyond chance."""
+    n = sum(count for name, count in table.items() if name != "unreadable")
+    if not n:
+        return math.nan, math.nan
     agreed = (table["both_right"] + table["both_wrong"]) / n
     judged, said = table["both_right"] + table["judge_only"], table["both_right"] + table["person_only"]
     chance = (judged * said + (n - judged) * (n - said)) / n**2
-    kappa = (agreed - chance) / (1 - chance) if chance < 1 else 1.0
-    return {"n": n, "agreement": agreed, "kappa": kappa, **{name: float(count) for name, count in table.items()}}
+    return agreed, (agreed - chance) / (1 - chance) if chance < 1 else 1.0

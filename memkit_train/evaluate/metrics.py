@@ -6,7 +6,7 @@ dialect, so a number without its dialect says little; longer answers score lower
 | `f1_locomo` | no commas, lower, no punctuation, no a/an/the/and, Porter stems | with repeats | by category, below |
 | `f1_squad` | lower, no punctuation, no a/an/the | with repeats | |
 | `f1_mem0` | lower, `. , ! ?` are blanks | sets | an empty answer is 0 |
-| `bleu1` | words and punctuation apart, lower | clipped, brevity penalty, smoothing 1 | |
+| `bleu1` | words and punctuation apart, lower | clipped, brevity penalty | no common word is 0 |
 | `em_squad` `em_set` `em_mem0` | as SQuAD, as LoCoMo (equal sets), lower and strip | | |
 | `gold_recall` | LoCoMo tokens of the gold that occur in the answer | | |
 """
@@ -94,12 +94,12 @@ def f1_locomo(answer: str, gold: str, category: int | None = None) -> float:
 
 
 def bleu1(answer: str, gold: str) -> float:
-    """Sentence BLEU with weights (1, 0, 0, 0): clipped unigram precision times the brevity penalty. With smoothing 1 an
-    answer without any common word counts 0.1 matches."""
+    """Sentence BLEU with weights (1, 0, 0, 0): clipped unigram precision times the brevity penalty. Without a common
+    word it is 0, as NLTK has it, whose smoothing (method 1) helps only longer n-grams."""
     predicted, wanted = _WORD_OR_MARK.findall(answer.lower()), _WORD_OR_MARK.findall(gold.lower())
-    if not predicted:
+    common = sum((Counter(predicted) & Counter(wanted)).values())
+    if not common:
         return 0.0
-    common = sum((Counter(predicted) & Counter(wanted)).values()) or 0.1
     penalty = 1.0 if len(predicted) > len(wanted) else math.exp(1 - len(wanted) / len(predicted))
     return penalty * common / len(predicted)
 
@@ -123,9 +123,10 @@ def gold_recall(answer: str, gold: str) -> float:
 
 
 def abstains(answer: str) -> bool:
-    """Whether the official scorer would read the answer as "nobody said so". memkit's own `unknown` counts as well."""
+    """Whether the official scorer would read the answer as "nobody said so". memkit's own `unknown` counts as well; to
+    say nothing at all does not."""
     low = answer.lower().strip()
-    return any(phrase in low for phrase in ABSTENTIONS) or low.rstrip(".") in {"", "unknown"}
+    return any(phrase in low for phrase in ABSTENTIONS) or low.rstrip(".") == "unknown"
 
 
 DIALECTS: Mapping[str, Callable[[str, str], float]] = {

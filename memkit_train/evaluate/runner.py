@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from memkit.embedders.base import Embedder
+from memkit.errors import InvalidConfig, ModelError, ModelUnavailable
 from memkit.models import JSON, MemoryRecord, digest, to_json
-from memkit.pipeline.decide import Settings
+from memkit.pipeline.decide import Attempt, Settings
 from memkit.roles import role_prompt_hashes
 from memkit_train.evaluate import judge as judging
 from memkit_train.evaluate.banks import bank_figures
@@ -29,7 +30,8 @@ from memkit_train.replay.play import Answered, AnswerTask, ReplaySettings, answe
 from memkit_train.worlds import Episode, Question, Truth, matches
 from memkit_train.worlds.reader import Reader
 
-FORMAT = 1
+FORMAT = 2
+"""Of reports and of cached pairs: a pair that was scored otherwise is measured again."""
 RANKS = (5, 10, 30, 60)
 
 
@@ -64,6 +66,14 @@ class EvalConfig:
     judge: JudgeConfig | None = None
     cache: str | None = None
     draws: int = 1000
+
+    def __post_init__(self) -> None:
+        if not self.systems:
+            raise InvalidConfig("no systems are named", why="there is nothing to compare", fix="name one, e.g. raw")
+        for name in ("k", "words", "reader_words", "limit", "draws"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InvalidConfig(f"{name} is {value}", why="it counts from 1", fix=f"set {name} to 1 or more")
 
 
 @dataclass(slots=True)
@@ -105,7 +115,7 @@ def evaluate(
     embedder = make_embedder(config.embedder)
     options = ReplaySettings(Settings(instructions=config.instructions))
     world = dataset.name.startswith("world")
-    systems = [make_system(spec, options, world=world) for spec in config.systems]
+    systems = [make_system(spec, options, world=world) for spec in dict.fromkeys(config.systems)]
     answerer = _answerer(config, options)
     if config.judge is not None and ask_judge is None:
         ask_judge = judging.endpoint(config.judge.base_url, config.judge.model, config.judge.api_key)
@@ -128,8 +138,9 @@ def evaluate(
                 fresh += 1
             else:
                 cached += 1
-            rows += result["rows"]
-            banks.append(result["bank"])
+            # one identity may go by several names (`oracle`, `oracle:0`): the name is no part of what is kept
+            rows += [{"system": system.name} | row for row in result["rows"]]
+            banks.append({"system": system.name} | result["bank"])
     finally:
         for system in systems:
             if system.backbone is not None:
@@ -148,7 +159,12 @@ def evaluate(
     shown = asdict(config)
     if shown["judge"]:
         shown["judge"].pop("api_key")
-    return Report(shown, dataset.describe(), [system.name for system in systems], rows, banks, made)
+    described = dataset.describe()
+    if not config.streaming:
+        described["left_out"] = sum(
+            asked.after_session is not None for one in dataset.conversations for asked in one.questions
+        )
+    return Report(shown, described, [system.name for system in systems], rows, banks, made)
 
 
 def _answerer(config: EvalConfig, options: ReplaySettings) -> System | None:
@@ -174,9 +190,17 @@ class _Run:
 
     def measure(self) -> JSON:
         started = time.process_time()
-        built = self.system.build(self.conversation, self.embedder)
         questions = self._questions()
-        answers = self._answers(built, questions)
+        try:
+            built = self.system.build(self.conversation, self.embedder)
+            if built.lane is not None:
+                _need_a_reply([attempt for call in built.lane.calls for attempt in call.attempts])
+            answers = self._answers(built, questions)
+        except ModelError as error:
+            raise ModelUnavailable(
+                f"{self.system.name} cannot be measured on {self.conversation.conversation_id}: {error.what}",
+                why=error.why, fix=f"{error.fix or 'check the model and its endpoint'}, {judging.RESUME}",
+            ) from error  # fmt: skip
         rows = [
             self._row(built, asked, step, answer) for (asked, _, step), answer in zip(questions, answers, strict=True)
         ]
@@ -185,10 +209,7 @@ class _Run:
         figures["cpu_s"] = time.process_time() - started
         if self.system.name == "full":
             figures["size"] = 1.0
-        return {
-            "rows": rows,
-            "bank": {"system": self.system.name, "conversation": self.conversation.conversation_id, **figures},
-        }
+        return {"rows": rows, "bank": {"conversation": self.conversation.conversation_id, **figures}}
 
     def _questions(self) -> list[tuple[Asked, str | None, int]]:
         """(question, session after which it is asked, step). At the end, only what is still true then is asked."""
@@ -246,6 +267,7 @@ class _Run:
             for (asked, _, _), bank in zip(questions, banks, strict=True)
         ]  # fmt: skip
         found: list[Answered] = answer_batch(tasks, self.answerer.backbone, self.embedder, self.answerer.options)
+        _need_a_reply(found)
         out: list[JSON] = []
         for task, answered in zip(tasks, found, strict=True):
             k = max(self.config.k, *RANKS)
@@ -259,9 +281,9 @@ class _Run:
         ranked: list[MemoryRecord] = found["ranked"]
         answer: str | None = found["answer"]
         row: JSON = {
-            "system": self.system.name, "conversation": self.conversation.conversation_id, "id": asked.question_id,
-            "category": asked.category, "step": step, "question": asked.text, "gold": list(asked.gold),
-            "answer": answer, "evidence": list(asked.evidence),
+            "conversation": self.conversation.conversation_id, "id": asked.question_id, "category": asked.category,
+            "step": step, "question": asked.text, "gold": list(asked.gold), "answer": answer,
+            "evidence": list(asked.evidence),
         }  # fmt: skip
         scores: dict[str, float] = {}
         if answer is not None:
@@ -280,9 +302,12 @@ class _Run:
                     if verdict.right is not None:
                         scores[f"judge_{prompting}"] = float(verdict.right)
         live = list(found["bank"].state)
-        served = found["served"] if found["served"] is not None else ranked[: self.config.k]
+        served: list[MemoryRecord] = ranked if built.everything else ranked[: self.config.k]
+        if found["served"] is not None:
+            served = found["served"]
         split = trace_evidence(
-            asked.evidence, live, served, self.texts, cited=found["cited"], names=self.names
+            asked.evidence if _traceable(asked) else (), live, served, self.texts, cited=found["cited"],
+            names=self.names,
         )  # fmt: skip
         if split is not None:
             scores |= {f"evidence_{name}": value for name, value in asdict(split).items()}
@@ -307,6 +332,20 @@ class _Run:
         return next((one for one in every if one.question_id == asked.question_id), None)
 
 
+def _need_a_reply(calls: Sequence[Attempt] | Sequence[Answered]) -> None:
+    """A prompt that a model refuses and a reply that cannot be read are data. A model that never replied is not
+    measured: its name or its endpoint is wrong."""
+    errors = [one.error for one in calls if one.reply is None and one.error is not None]
+    if errors and len(errors) == len(calls):
+        raise errors[0]
+
+
+def _traceable(asked: Asked) -> bool:
+    """Whether a good memory holds the evidence. Of a fact that was taken back it is the turn that took it back, which a
+    right DELETE leaves in no memory. LoCoMo's recall is published over all its categories, the unanswerable one too."""
+    return bool(asked.gold) or asked.number is not None
+
+
 def _cache_key(
     config: EvalConfig, system: System, conversation: Conversation, embedder: Embedder, answerer: System | None
 ) -> str:
@@ -318,7 +357,7 @@ def _cache_key(
     said = [asdict(turn) for turn in conversation.turns]
     asked = [asdict(question) for question in conversation.questions]
     return digest([
-        FORMAT, kept, system.identity, embedder.identity, answerer.identity if answerer else None,
+        FORMAT, kept, system.origin, embedder.identity, answerer.origin if answerer else None,
         role_prompt_hashes(config.instructions), conversation.conversation_id, digest(said), digest(asked),
     ])[:32]  # fmt: skip
 

@@ -9,27 +9,34 @@ COLOURS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#b
 _W, _H, _LEFT, _BOTTOM, _TOP = 640, 300, 46, 34, 12
 
 
-def lines(series: Mapping[str, Sequence[tuple[float, float]]], x_label: str, y_label: str, log_x: bool = False) -> str:
-    """One line per name; y from 0 to 1."""
+def lines(
+    series: Mapping[str, Sequence[tuple[float, float]]], x_label: str, y_label: str, log_x: bool = False,
+    bounds: tuple[float, float] = (0.0, 1.0),
+) -> str:  # fmt: skip
+    """One line per name. `bounds`: what y is at the bottom and at the top."""
     xs = sorted({x for points in series.values() for x, _ in points})
     if not xs:
         return ""
     slots = {x: index / max(len(xs) - 1, 1) for index, x in enumerate(xs)}
     low, high = xs[0], xs[-1]
+    bottom, span = bounds[0], bounds[1] - bounds[0] or 1.0
+
+    def up(y: float) -> float:
+        return _y((y - bottom) / span)
 
     def at(x: float) -> float:
         share = slots[x] if log_x or high == low else (x - low) / (high - low)
         return _LEFT + share * (_W - _LEFT - 12)
 
-    body = [_frame(x_label, y_label)]
+    body = [_frame(x_label, y_label, bottom, span)]
     body += [
         _text(at(x), _H - _BOTTOM + 14, f"{x:g}", "middle") for x in (xs if len(xs) <= 12 else xs[:: len(xs) // 8])
     ]
     for index, points in enumerate(series.values()):
-        path = " ".join(f"{at(x):.1f},{_y(y):.1f}" for x, y in sorted(points))
+        path = " ".join(f"{at(x):.1f},{up(y):.1f}" for x, y in sorted(points))
         colour = COLOURS[index % len(COLOURS)]
         body.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.2"/>')
-        body += [f'<circle cx="{at(x):.1f}" cy="{_y(y):.1f}" r="3" fill="{colour}"/>' for x, y in points]
+        body += [f'<circle cx="{at(x):.1f}" cy="{up(y):.1f}" r="3" fill="{colour}"/>' for x, y in points]
     return _svg(body) + legend(list(series))
 
 
@@ -79,10 +86,10 @@ def _y(share: float) -> float:
     return _TOP + (1 - min(max(share, 0.0), 1.0)) * (_H - _BOTTOM - _TOP)
 
 
-def _frame(x_label: str, y_label: str) -> str:
+def _frame(x_label: str, y_label: str, bottom: float = 0.0, span: float = 1.0) -> str:
     grid = "".join(
         f'<line x1="{_LEFT}" x2="{_W - 12}" y1="{_y(share):.1f}" y2="{_y(share):.1f}" stroke="#8884" />'
-        + _text(_LEFT - 6, _y(share) + 4, f"{share:g}", "end")
+        + _text(_LEFT - 6, _y(share) + 4, f"{bottom + share * span:.3g}", "end")
         for share in (0, 0.25, 0.5, 0.75, 1)
     )
     return grid + _text(_W / 2, _H - 4, x_label, "middle") + _text(4, _TOP, y_label, "start")

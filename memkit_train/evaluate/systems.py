@@ -58,6 +58,12 @@ class System:
     backbone: Backbone | None = None
     options: ReplaySettings = field(default_factory=ReplaySettings)
 
+    @property
+    def origin(self) -> str:
+        """The identity and, where it has one, the endpoint: another server may mean another model by the same name."""
+        endpoint = getattr(self.backbone, "endpoint", "")
+        return f"{self.identity} at {endpoint}" if endpoint else self.identity
+
     def build(self, conversation: Conversation, embedder: Embedder) -> Built:
         turns = [turn.as_turn(conversation.conversation_id) for turn in conversation.turns]
         if self.backbone is None:
@@ -111,6 +117,7 @@ class AddOnly:
         self._inner = inner
         self.identity = f"add-only({inner.identity})"
         self.style, self.max_parallel = inner.style, inner.max_parallel
+        self.endpoint: str = getattr(inner, "endpoint", "")
 
     def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
         others = [request for request in requests if request.prompt.role != "manager"]

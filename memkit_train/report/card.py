@@ -11,7 +11,8 @@ def model_card(record: JSON) -> str:
     """Markdown with the metadata block that model hubs read. Names no user and quotes no text."""
     config, stages = record.get("config", {}), record.get("stages", {})
     model, method, data = config.get("model", {}), config.get("method", {}), config.get("data", {})
-    judged, counts = stages.get("evaluate", {}), stages.get("collect", {}).get("counts", {})
+    verdict: JSON = stages.get("evaluate", {}).get("verdict") or {}
+    counts = stages.get("collect", {}).get("counts", {})
     roles = ", ".join(data.get("roles", ()))
     lines = [
         "---", "library_name: peft", f"base_model: {model.get('base', '')}", "tags: [memkit, lora, memory]", "---", "",
@@ -20,12 +21,12 @@ def model_card(record: JSON) -> str:
         "logged, credited from what users said about answers.", "",
         *_ladder(stages.get("train", {}).get("rungs", ())),
         "## Data", "", *(f"- {name}: {value}" for name, value in counts.items()), "",
-        "## Gate", "", f"Outcome: **{judged.get('verdict', {}).get('outcome', 'not run')}**", "",
+        "## Gate", "", f"Outcome: **{verdict.get('outcome', 'not run')}**", "",
         "| check | passed | bar | measured |", "|---|---|---|---|",
     ]  # fmt: skip
-    for check in judged.get("verdict", {}).get("checks", ()):
-        word = {True: "yes", False: "no", None: "not judged"}[check["passed"]]
-        lines.append(f"| {check['name']} | {word} | {check['bar']} | {check['why']} |")
+    for check in verdict.get("checks", ()):
+        word = {True: "yes", False: "no"}.get(check.get("passed"), "not judged")
+        lines.append(f"| {check.get('name', '')} | {word} | {check.get('bar', '')} | {check.get('why', '')} |")
     lines += [
         "", "## Limits", "",
         "It speaks one prompt version, one chat template and one retrieval contract: all are named in its manifest, "
@@ -37,5 +38,7 @@ def model_card(record: JSON) -> str:
 def _ladder(rungs: Sequence[JSON]) -> list[str]:
     if not rungs:
         return []
-    lines = [f"- {one['name']}: {'kept' if one['kept'] else 'not kept'}; {one['why']}" for one in rungs]
+    lines = [
+        f"- {one.get('name', '')}: {'kept' if one.get('kept') else 'not kept'}; {one.get('why', '')}" for one in rungs
+    ]
     return ["## Ladder", "", *lines, ""]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import platform
 import subprocess
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from memkit.models import JSON, to_json
 from memkit_train.errors import TrainError
@@ -96,7 +97,7 @@ class RunFolder:
             out.write(to_json(metrics) + "\n")
 
     def metrics(self) -> list[JSON]:
-        """The last word on every step: a resumed run logs some steps again."""
+        """What was logged on every step, together: a step may have several lines, and a resumed run says some again."""
         file = self.path / "metrics.jsonl"
         by_step: dict[Any, JSON] = {}
         for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else ():
@@ -104,8 +105,8 @@ class RunFolder:
                 row = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(row, dict) and isinstance(row.get("step"), int | float | None):
-                by_step[row.get("step")] = row
+            if isinstance(row, dict) and (row.get("step") is None or is_number(row["step"])):
+                by_step.setdefault(row.get("step"), {}).update(row)
         return [by_step[step] for step in sorted(by_step, key=lambda one: (one is None, one or 0))]
 
 
@@ -170,4 +171,11 @@ def _commit() -> str:
 
 
 def series(rows: Iterable[JSON], name: str) -> list[tuple[float, float]]:
-    return [(float(row["step"]), float(row[name])) for row in rows if name in row and row.get("step") is not None]
+    """(step, value) where both are numbers."""
+    found = ((row.get("step"), row.get(name)) for row in rows)
+    return [(float(step), float(value)) for step, value in found if is_number(step) and is_number(value)]
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Finite, and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

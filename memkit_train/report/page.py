@@ -9,7 +9,7 @@ from typing import Any
 from memkit.models import JSON
 from memkit_train.evaluate import svg
 from memkit_train.evaluate.html import STYLE
-from memkit_train.report.folder import RunFolder, series
+from memkit_train.report.folder import RunFolder, is_number, series
 
 CASES = 20
 _CURVES = ("loss", "reward", "kl", "entropy", "rewards/margins", "mean_token_accuracy", "grad_norm")
@@ -18,6 +18,7 @@ _COLOURS = ("#059669", "#d97706", "#dc2626", "#4b5563")
 
 
 def page(run: RunFolder) -> str:
+    """Whatever the record holds: a part that is missing is left out."""
     record = run.record
     judged: JSON = record.get("stages", {}).get("evaluate", {})
     title = f"Run {run.path.name}: {record.get('outcome') or 'unfinished'}"
@@ -46,10 +47,11 @@ def _intro(record: JSON) -> str:
     facts = [f"started {record.get('started_at', '')[:16]}"]
     facts += [f"{value} {name}" for name, value in counts.items() if name in ("users", "answers", "labels", "rows")]
     if replayed := stages.get("alternatives"):
-        states, choice = replayed["states"], replayed["states_with_a_choice"]
+        states, choice = replayed.get("states", 0), replayed.get("states_with_a_choice", 0)
         facts.append(f"alternatives at {states} states, {choice} of them with a choice")
     if taken := stages.get("amends"):
-        facts.append("{blamed} blamed decisions taken again, {amended} amended, {acquitted} acquitted".format(**taken))
+        blamed, amended, acquitted = (taken.get(name, 0) for name in ("blamed", "amended", "acquitted"))
+        facts.append(f"{blamed} blamed decisions taken again, {amended} amended, {acquitted} acquitted")
     if digest := record.get("digest"):
         facts.append(f"adapter {digest[:12]}")
     return f"<p>{_e('; '.join(facts))}.</p>"
@@ -63,16 +65,18 @@ def _gate(verdict: JSON | None) -> str:
     if not verdict:
         return ""
     rows = ""
-    for check in verdict["checks"]:
-        word, kind = {True: ("passed", "good"), False: ("refused", "bad"), None: ("not judged", "")}[check["passed"]]
+    words = {True: ("passed", "good"), False: ("refused", "bad")}
+    for check in verdict.get("checks", ()):
+        word, kind = words.get(check.get("passed"), ("not judged", ""))
         rows += (
-            f"<tr><td>{_e(check['name'])}</td><td class='{kind}'>{word}</td><td>{_e(check['bar'])}</td>"
-            f"<td style='text-align:left'>{_e(check['why'])}</td></tr>"
+            f"<tr><td>{_e(check.get('name', ''))}</td><td class='{kind}'>{word}</td><td>{_e(check.get('bar', ''))}</td>"
+            f"<td style='text-align:left'>{_e(check.get('why', ''))}</td></tr>"
         )
     head = "<tr><th>check</th><th></th><th>bar</th><th style='text-align:left'>measured</th></tr>"
     return (
-        f"<p>Outcome: <b>{_e(verdict['outcome'])}</b>, on {verdict['probes']} probes of {verdict['users']} users; "
-        f"95 % intervals from redrawing users.</p><div class='scroll'><table>{head}{rows}</table></div>"
+        f"<p>Outcome: <b>{_e(verdict.get('outcome', 'unknown'))}</b>, on {verdict.get('probes', 0)} probes of "
+        f"{verdict.get('users', 0)} users; 95 % intervals from redrawing users.</p>"
+        f"<div class='scroll'><table>{head}{rows}</table></div>"
     )
 
 
@@ -92,11 +96,11 @@ def _ladder(rungs: Sequence[Mapping[str, Any]]) -> str:
         return ""
     rows = ""
     for one in rungs:
-        word, kind = ("kept", "good") if one["kept"] else ("not kept", "bad")
+        word, kind = ("kept", "good") if one.get("kept") else ("not kept", "bad")
         rows += (
-            f"<tr><td>{_e(one['name'])}</td><td>{_e(one['below'])}</td><td class='{kind}'>{word}</td>"
+            f"<tr><td>{_e(one.get('name', ''))}</td><td>{_e(one.get('below', ''))}</td><td class='{kind}'>{word}</td>"
             f"<td>{one.get('steps', 0)}</td>{_number(one.get('gain'))}{_number(one.get('low'))}"
-            f"{_number(one.get('high'))}<td style='text-align:left'>{_e(one['why'])}</td></tr>"
+            f"{_number(one.get('high'))}<td style='text-align:left'>{_e(one.get('why', ''))}</td></tr>"
         )
     head = (
         "<tr><th>rung</th><th>against</th><th></th><th>steps</th><th>gain</th><th>low</th><th>high</th>"
@@ -109,19 +113,18 @@ def _ladder(rungs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _curves(run: RunFolder) -> str:
-    """Each against its own largest value: the chart's scale is 0 to 1."""
+    """Each on its own scale, from its smallest value to its largest."""
     rungs = sorted((run.path / "ladder").glob("*/metrics.jsonl"), key=lambda one: one.stat().st_mtime)
     if rungs:
-        read = [run for one in rungs if (run := RunFolder.readable(one.parent)) is not None]
+        read = filter(None, (RunFolder.readable(one.parent) for one in rungs))
         return "".join(f"<h3>{_e(one.path.name)}</h3>{_curves(one)}" for one in read)
     out, rows = "", run.metrics()
     for name in _CURVES:
         points = series(rows, name)
         if len(points) < 2:
             continue
-        largest = max(abs(y) for _, y in points) or 1.0
-        shares = [(x, max(0.0, y) / largest) for x, y in points]
-        out += svg.lines({name: shares}, "step", f"{name} (1 = {largest:.3g})")
+        values = [y for _, y in points]
+        out += svg.lines({name: points}, "step", name, bounds=(min(values), max(values)))
     return out
 
 
@@ -139,21 +142,26 @@ def _mix(actions: Mapping[str, Mapping[str, int]], metrics: Sequence[JSON]) -> s
 def _cases(cases: Sequence[Mapping[str, Any]]) -> str:
     out = ""
     for case in cases[:CASES]:
-        columns = "".join(
-            f"<p><b>{_e(who)}</b> answered <b class='{'good' if side['score'] >= 0.5 else 'bad'}'>"
-            f"{_e(side['answer'])}</b> ({side['score']:.2f})<br><small>did: {_e('; '.join(side['ops']) or 'nothing')}"
-            f"<br>was served: {_e(' | '.join(side['served'][:5]) or 'nothing')}</small></p>"
-            for who, side in (("candidate", case["candidate"]), ("parent", case["parent"]))
-        )
+        columns = "".join(_side(who, case[who]) for who in ("candidate", "parent") if who in case)
         out += (
-            f"<details><summary>{_e(case['question'])} <small>expected {_e(case['expected'])}</small></summary>"
-            f"{columns}</details>"
+            f"<details><summary>{_e(case.get('question', ''))} <small>expected {_e(case.get('expected', ''))}</small>"
+            f"</summary>{columns}</details>"
         )
     return out
 
 
-def _number(value: float | None) -> str:
-    return "<td>–</td>" if value is None else f"<td>{value:.3f}</td>"
+def _side(who: str, side: Mapping[str, Any]) -> str:
+    score = side["score"] if is_number(side.get("score")) else 0.0
+    return (
+        f"<p><b>{_e(who)}</b> answered <b class='{'good' if score >= 0.5 else 'bad'}'>"
+        f"{_e(side.get('answer', ''))}</b> ({score:.2f})<br>"
+        f"<small>did: {_e('; '.join(side.get('ops', ())) or 'nothing')}"
+        f"<br>was served: {_e(' | '.join(side.get('served', ())[:5]) or 'nothing')}</small></p>"
+    )
+
+
+def _number(value: Any) -> str:
+    return f"<td>{value:.3f}</td>" if is_number(value) else "<td>–</td>"
 
 
 def _tree(value: Any, depth: int = 0) -> str:

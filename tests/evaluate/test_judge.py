@@ -6,8 +6,10 @@ import json
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from memkit.errors import InvalidInput, ModelUnavailable
+from memkit_train.evaluate.command import app
 from memkit_train.evaluate.judge import agreement, endpoint, judge, judge_messages, read_verdict
 
 
@@ -31,7 +33,10 @@ def stub(replies, seen=None):
     ("reply", "expected"),
     [
         ('{"label": "CORRECT"}', True), ('```json\n{"label": "wrong"}\n```', False), ("CORRECT", True),
-        ("The answer is WRONG.", False), ("It may be CORRECT or WRONG", None), ("", None), ("INCORRECTLY", None),
+        ("**Wrong.**", False), ("It may be CORRECT or WRONG", None), ("", None), ("INCORRECTLY", None),
+        ("The answer is not correct.", None), ("It is only partially correct", None),
+        ("nothing is wrong with it", None), ('{"label": "NOT CORRECT"}', None), ('{"label": true}', None),
+        ("{'label': 'WRONG'}", False),
         ('I first thought WRONG. {"label": "CORRECT"}', True), ('{"label": "CORRECT"} {"label": "WRONG"}', None),
     ],
 )  # fmt: skip
@@ -73,6 +78,21 @@ def test_strict_and_lenient_differ():
 def test_an_endpoint_that_fails_says_so():
     with pytest.raises(ModelUnavailable, match="last pair of system and conversation that it finished"):
         judge(stub([500]), "q", "g", "a")
+
+
+def test_agreement_is_of_the_rows_that_could_be_read(tmp_path, monkeypatch):
+    path = tmp_path / "labels.jsonl"
+    rows = [{"question": "q", "gold": "g", "answer": "a", "label": label} for label in (True, True, False, False)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    right, wrong = '{"label": "CORRECT"}', '{"label": "WRONG"}'
+    found = agreement(path, stub(["hm", "hm", right, wrong, right]))
+    assert (found["agreement"], found["unreadable_share"]) == (pytest.approx(2 / 3), 0.25)
+    assert found["kappa"] == pytest.approx(0.4)  # by chance: (2 · 1 + 1 · 2) / 9 of three
+    monkeypatch.setattr("memkit_train.evaluate.judge.endpoint", lambda *_: stub(["hm"] * 8))
+    args = ["judge-agreement", str(path), "--judge-url", "http://judge.test", "--judge-model", "small"]
+    printed = json.loads(CliRunner().invoke(app, [*args, "--json"]).stdout)
+    assert (printed["agreement"], printed["kappa"], printed["unreadable_share"]) == (None, None, 1.0)
+    assert "kappa            nan" in CliRunner().invoke(app, args).stdout
 
 
 def test_agreement_with_labels(tmp_path):

@@ -120,9 +120,34 @@ def test_plain_jsonl(tmp_path):
     assert talk.turns[1].at > talk.turns[0].at
 
 
+def test_null_is_read_as_missing_and_counted(tmp_path):
+    turn = {"conversation": None, "content": "hi", "id": None, "name": None, "role": None, "session": None}
+    asked = {"question": "q", "id": None, "category": None}
+    data = load(f"jsonl:{write(tmp_path, 'n.jsonl', json.dumps(turn) + chr(10) + json.dumps(asked))}")
+    (talk,) = data.conversations
+    (said,) = talk.turns
+    assert (talk.conversation_id, said.ref, said.speaker, said.role) == ("conversation", "s1:1", "", "user")
+    assert (talk.questions[0].question_id, talk.questions[0].category) == ("conversation/0", "question")
+    assert data.repairs["null 'id' read as missing"] == 2
+    assert data.repairs["null 'name' read as missing"] == data.repairs["null 'role' read as missing"] == 1
+    session = [{"speaker": None, "dia_id": None, "text": "hi"}, {"speaker": "Ana", "dia_id": "D1:2", "text": None}]
+    talk = LOCOMO["conversation"] | {"session_1": session}
+    data = load(f"locomo:{write(tmp_path, 'l.json', [LOCOMO | {'sample_id': None, 'conversation': talk, 'qa': []}])}")
+    (found,) = data.conversations
+    assert found.conversation_id == "conv-0"
+    assert [(turn.ref, turn.speaker, turn.text) for turn in found.turns][:2] == [
+        ("D1:1", "", "hi"), ("D2:1", "Ana", "I took up chess."),
+    ]  # fmt: skip
+    assert (data.repairs["empty turn skipped"], data.repairs["null 'text' read as missing"]) == (1, 1)
+    data = load(f"msc:{write(tmp_path, 'm.jsonl', json.dumps(MSC | {'dialog': [{'text': None}]}))}")
+    assert "None" not in [turn.text for turn in data.conversations[0].turns]
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "line", "words"),
     [
+        ("jsonl", '{"content": "a", "id": "t1"}\n{"content": "b", "id": "t1"}', 2, "'t1' is that of an earlier turn"),
+        ("jsonl", '{"content": "a", "session": "s1"}\n{"question": "q", "after": "s9"}', 2, "'after' names"),
         ("jsonl", '{"content": "hi"}\n{"content": 3}', 2, "'content' is a int"),
         ("jsonl", '{"content": "hi"}\n\n{oops', 3, "not JSON"),
         ("jsonl", '{"content": "a", "id": "t1"}\n{"question": "q", "answer": "x", "evidence": ["t9"]}', 2, "t9"),

@@ -7,11 +7,12 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from memkit.errors import InvalidConfig
+from memkit.errors import InvalidConfig, ModelUnavailable
 from memkit_train.evaluate import EvalConfig, Report, evaluate, summarise
 from memkit_train.evaluate.command import app
 from memkit_train.evaluate.html import page
 from memkit_train.evaluate.runner import JudgeConfig, _Run
+from tests.stub_server import StubServer, status
 
 SYSTEMS = ("oracle", "teacher", "add-only", "full", "raw", "rules", "none")
 DATA = "world:closed,count=3,sessions=4"
@@ -111,6 +112,97 @@ def test_the_judge_is_shown_all_gold_answers(tmp_path, monkeypatch):
     made = evaluate(EvalConfig(data, systems=("raw",), judge=JudgeConfig("http://judge.test", "m")), ask_judge=ask)
     assert made.rows[0]["scores"]["judge_strict"] == 1.0
     assert all(form in seen[0] for form in ("Oslo", "the capital of Norway"))
+
+
+def test_one_policy_may_go_by_several_names_and_a_name_given_twice_counts_once(tmp_path):
+    names = ("oracle", "oracle:0", "raw", "raw")
+    for cached in (3, 9):
+        report = evaluate(EvalConfig(DATA, systems=names, cache=str(tmp_path)))
+        assert (report.systems, report.made["cached"]) == (["oracle", "oracle:0", "raw"], cached)
+        overall = summarise(report)["overall"]
+        assert overall["oracle"] == overall["oracle:0"]
+        assert len({scores["right"]["n"] for scores in overall.values()}) == 1
+
+
+@pytest.fixture
+def serving(monkeypatch):
+    """The endpoint that `openai:NAME` stands for."""
+
+    def point(server):
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "key")
+
+    return point
+
+
+@pytest.mark.parametrize("code", [401, 400])
+@pytest.mark.parametrize("asked", [{"systems": ("openai:m",)}, {"systems": ("raw",), "answerer": "openai:m"}])
+def test_a_model_that_never_replies_is_not_measured_and_nothing_of_it_is_kept(asked, code, tmp_path, serving):
+    data = written(tmp_path / "c.jsonl", TURN, QUESTION | {"answer": None})
+    config = EvalConfig(data, cache=str(tmp_path / "cache"), **asked)
+    with StubServer() as server:
+        serving(server)
+        server.always(status(code))
+        with pytest.raises(ModelUnavailable, match=rf"cannot be measured.*status {code}.*run again"):
+            evaluate(config)
+    assert not (tmp_path / "cache").exists()
+    with StubServer(reply="I would rather not say") as server:  # its own words, however bad, are what is measured
+        serving(server)
+        report = evaluate(config)
+    assert report.banks[0]["parked"] == (1.0 if config.answerer is None else 0.0)
+    if config.answerer is not None:
+        assert report.rows[0]["scores"]["abstained"] == 0.0
+    assert evaluate(config).made["cached"] == 1, "a finished pair asks nobody"
+
+
+@pytest.mark.parametrize("systems", [("raw",), ("add-only:openai:m",)])
+def test_a_name_on_another_server_is_another_model(systems, tmp_path, serving):
+    data = written(tmp_path / "c.jsonl", TURN, QUESTION)
+    for answer in ("Oslo", "Rome"):
+        with StubServer(reply=json.dumps({"memories": [], "answer": answer, "facts": []})) as server:
+            serving(server)
+            answerer = "openai:m" if systems == ("raw",) else None
+            report = evaluate(EvalConfig(data, systems=systems, answerer=answerer, cache=str(tmp_path / "cache")))
+        assert report.made["cached"] == 0
+        assert report.rows[0]["answer"] == (answer if answerer else None)
+
+
+def test_the_whole_talk_is_served_whole(tmp_path):
+    turns = [TURN | {"id": f"t{n}", "content": f"Fact number {n}."} for n in range(20)]
+    path = tmp_path / "c.jsonl"
+    path.write_text("\n".join(map(json.dumps, [*turns, QUESTION | {"evidence": ["t19"]}])), encoding="utf-8")
+    overall = summarise(evaluate(EvalConfig(f"jsonl:{path}", systems=("full", "raw"), k=3)))["overall"]
+    assert overall["full"]["evidence_recall"]["value"] == 1.0
+
+
+def test_evidence_of_what_was_taken_back_is_not_missed(report, tmp_path):
+    unknown = [row for row in report.rows if not row["gold"]]
+    assert any(row["evidence"] for row in unknown)
+    assert all("evidence_recall" not in row["scores"] for row in unknown)
+    talk = {"session_1_date_time": "1:56 pm on 8 May, 2023",
+            "session_1": [{"speaker": "Ana", "dia_id": "D1:1", "text": "Ben skis."}]}  # fmt: skip
+    asked = {"question": "Does Ana ski?", "adversarial_answer": "yes", "evidence": ["D1:1"], "category": 5}
+    path = tmp_path / "l.json"
+    path.write_text(json.dumps([{"conversation": talk, "qa": [asked]}]), encoding="utf-8")
+    (row,) = evaluate(EvalConfig(f"locomo:{path}", systems=("raw",))).rows
+    assert row["scores"]["evidence_recall"] == 1.0, "as LoCoMo publishes it, over all its categories"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--k", "0"), ("--k", "-1"), ("--words", "-5"), ("--limit", "-1"), ("--limit", "0"), ("--systems", ",")],
+)
+def test_sizes_that_measure_nothing_are_refused(option, value):
+    result = CliRunner().invoke(app, ["eval", DATA, "--cache", "", option, value])
+    assert isinstance(result.exception, InvalidConfig)
+    assert option.strip("-") in str(result.exception)
+
+
+def test_questions_that_only_streaming_asks_are_told(tmp_path):
+    data = written(tmp_path / "c.jsonl", TURN, QUESTION | {"after": "s1"})
+    result = CliRunner().invoke(app, ["eval", data, "--systems", "raw", "--cache", ""])
+    assert (result.exit_code, "left out: 1 questions" in result.output) == (0, True)
+    assert len(evaluate(EvalConfig(data, systems=("raw",), streaming=True)).rows) == 1
 
 
 @pytest.mark.parametrize("seed", ["x", "²", "-1"])

@@ -114,7 +114,10 @@ def test_bad_input_is_told_with_the_next_step(run: Any, store: Path, tmp_path: P
     assert "checkpoint" in err
     code, _, err = run("report", tmp_path)
     assert code == 2
-    assert run("compare", "base", "base", "--model", tiny.base(), "--store", tmp_path / "nothing")[0] != 0
+    compare = ("compare", "base", "base", "--model", tiny.base(), "--store")
+    assert run(*compare, tmp_path / "nothing")[0] != 0
+    code, _, err = run(*compare, store, "--mode", "bogus")
+    assert (code, "split or fused" in err) == (2, True)
 
 
 @pytest.mark.parametrize("command", ["ranker", "gate", "unbundle", "compare"])
@@ -143,6 +146,8 @@ def test_bundles_go_out_and_adapters_come_back(run: Any, store: Path, tmp_path: 
     assert "text" not in out
     code, out, _ = run("inspect", tmp_path / "bundle", "--json")
     assert json.loads(out)["users"] == len(EPISODES)
+    code, out, _ = run("doctor", "--store", tmp_path / "bundle", "--json")
+    assert (code, json.loads(out)[-1]["ok"]) == (0, True), "a bundle is read as a store is"
     from memkit_train.trajectories.bundle import put_adapter
 
     registry = Registry(tmp_path / "there")

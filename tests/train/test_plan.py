@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from memkit.embedders import make_embedder
+from memkit.errors import InvalidConfig
 from memkit_train import collect
 from memkit_train import plan as planning
 from memkit_train.config import TrainConfig, load
@@ -104,6 +106,21 @@ def test_what_a_method_would_refuse_is_an_error_of_the_plan(
 def test_a_plan_of_online_training_in_a_world_has_no_rows_to_count(tmp_path: Path) -> None:
     sets = ["data.world=closed,count=2", f"model.base={tiny.base()}", "model.device=cpu", "method.name=ladder"]
     assert plan(load(None, sets)).steps == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", b"{"), ("config.json", b"[]"), ("config.json", b"\xff"), ("model.safetensors", b""),
+        ("model.safetensors", b"\xff" * 20), ("model.safetensors", (2).to_bytes(8, "little") + b"[]"),
+        ("model.safetensors", (10).to_bytes(8, "little") + b'{"a": 123}'),
+    ],
+)  # fmt: skip
+def test_a_damaged_checkpoint_is_named(name: str, content: bytes, tmp_path: Path) -> None:
+    base = shutil.copytree(tiny.base(), tmp_path / "base")
+    (base / name).write_bytes(content)
+    with pytest.raises(InvalidConfig, match=rf"{name} of the checkpoint .*base cannot be read"):
+        plan(load(None, ["data.world=closed,count=2", f"model.base={base}", "model.device=cpu"]))
 
 
 def test_online_training_decodes_as_many_at_once_as_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from memkit_train.errors import TrainError
-from memkit_train.report import RunFolder
-from memkit_train.report.folder import read_json, runs
+from memkit_train.report import RunFolder, model_card, page
+from memkit_train.report.folder import read_json, runs, series
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAMAGED = (b"", b'{"stages": {', b"[]", b'{"stages": []}', b'{"stages": {"collect": 5}}', b"\xff\xfe", b"[" * 100_000)
@@ -43,3 +43,28 @@ def test_lines_that_are_no_metrics_are_passed_over(tmp_path: Path) -> None:
     run = RunFolder.begin(tmp_path, {}, now=NOW)
     (tmp_path / "metrics.jsonl").write_bytes(b'{"step": 2}\n5\n{"step": "x"}\n{"step": 1}\n{"step": null}\n\xff{"st')
     assert run.metrics() == [{"step": 1}, {"step": 2}, {"step": None}]
+
+
+def test_the_lines_of_a_step_are_one_row_and_draw_a_chart(tmp_path: Path) -> None:
+    run = RunFolder.begin(tmp_path, {}, now=NOW)
+    run.log({"step": 1, "loss": -0.5})
+    run.log({"step": 2, "loss": -1.5})
+    run.log({"step": 2, "train_runtime": 3.0})
+    assert series(run.metrics(), "loss") == [(1.0, -0.5), (2.0, -1.5)]
+    chart = page(run).split("<polyline")[1]
+    high, low = (float(point.split(",")[1]) for point in chart.split('"')[1].split())
+    assert high < low, "a loss that falls is drawn falling, below zero too"
+    assert ">-1.5</text>" in page(run), "the axis says what it shows"
+
+
+def test_what_is_no_number_or_is_missing_leaves_the_report_whole(tmp_path: Path) -> None:
+    run = RunFolder.begin(tmp_path, {}, now=NOW)
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": null}\n{"step": 2, "loss": NaN}\n{"step": NaN}\n')
+    judged = {"verdict": {"outcome": "refused"}, "scores": {"candidate": {"f1": "?"}}, "best": [{"candidate": {}}]}
+    run.mark("evaluate", judged)
+    run.mark("train", {"rungs": [{"name": "sft"}]})
+    assert "refused" in page(run)
+    assert "refused" in model_card(run.record)
+    run.mark("evaluate", {"verdict": {"checks": [{"name": "target"}]}})
+    assert "target" in page(run)
+    assert "target" in model_card(run.record)

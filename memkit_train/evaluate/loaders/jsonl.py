@@ -4,7 +4,7 @@
     {"conversation": "c1", "question": "Where does Ana live?", "answer": "Oslo", "evidence": ["t1"], "category": "city"}
 
 `at` counts from the previous turn when it is missing; `answer` may be a list of acceptable forms, or null where the
-right answer is that nobody said so; `after` names a session for streaming.
+right answer is that nobody said so; a question with `after`, a session, is asked right after it, by streaming alone.
 """  # noqa: E501 - an example line of a file
 
 from __future__ import annotations
@@ -15,62 +15,71 @@ from pathlib import Path
 from typing import Any
 
 from memkit_train.evaluate.data import Asked, Conversation, Dataset, Said
-from memkit_train.evaluate.loaders.reading import a_list, iso, malformed, need, records
+from memkit_train.evaluate.loaders.reading import a_list, iso, malformed, named, need, records
 
 _FIRST = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def load(path: Path, limit: int | None = None) -> Dataset:
     repairs: Counter[str] = Counter()
-    turns: dict[str, list[Said]] = {}
+    turns: dict[str, dict[str, Said]] = {}
     questions: dict[str, list[tuple[int, Asked]]] = {}
     for line, raw in records(path):
-        name = str(raw.get("conversation", "conversation"))
+        name = named(raw, "conversation", "conversation", repairs)
         if name not in turns and limit and len(turns) == limit:
             continue
-        mine = turns.setdefault(name, [])
+        mine = turns.setdefault(name, {})
         if "question" in raw:
-            asked = _question(path, line, raw, name, len(questions.setdefault(name, [])))
+            asked = _question(path, line, raw, name, len(questions.setdefault(name, [])), repairs)
             questions[name].append((line, asked))
         else:
-            mine.append(_turn(path, line, raw, mine, repairs))
+            turn = _turn(path, line, raw, mine, repairs)
+            mine[turn.ref] = turn
     conversations: list[Conversation] = []
     for name, said in turns.items():
         if not said:
             malformed(path, questions[name][0][0], f"there is a question about {name!r}, and no turn of it")
-        known = {turn.ref for turn in said}
+        sessions = {turn.session_id for turn in said.values()}
         for line, asked in questions.get(name, []):
-            missing = [ref for ref in asked.evidence if ref not in known]
+            missing = [ref for ref in asked.evidence if ref not in said]
             if missing:
                 malformed(
                     path, line, f"evidence names turns that are not in conversation {name!r}: {', '.join(missing)}"
                 )
-        conversations.append(Conversation(name, tuple(said), tuple(asked for _, asked in questions.get(name, []))))
+            if asked.after_session is not None and asked.after_session not in sessions:
+                malformed(path, line, f"'after' names a session that is not in {name!r}: {asked.after_session}")
+        asked_here = tuple(asked for _, asked in questions.get(name, []))
+        conversations.append(Conversation(name, tuple(said.values()), asked_here))
     return Dataset("jsonl", tuple(conversations), dict(repairs))
 
 
-def _turn(path: Path, line: int, raw: dict[str, Any], before: list[Said], repairs: Counter[str]) -> Said:
+def _turn(path: Path, line: int, raw: dict[str, Any], before: dict[str, Said], repairs: Counter[str]) -> Said:
     content = need(path, line, raw, "content", str).strip()
     if not content:
         malformed(path, line, "'content' is empty")
+    last = next(reversed(before.values()), None)
     if "at" in raw:
         at = iso(path, line, raw, "at")
     else:
         repairs["turn without a time put after the one before"] += 1
-        at = before[-1].at + timedelta(minutes=1) if before else _FIRST
-    session = str(raw.get("session", before[-1].session_id if before else "s1"))
-    ref = str(raw.get("id", f"{session}:{len(before) + 1}"))
-    return Said(ref, str(raw.get("name", "")), content, at, session, str(raw.get("role", "user")))
+        at = last.at + timedelta(minutes=1) if last else _FIRST
+    session = named(raw, "session", last.session_id if last else "s1", repairs)
+    ref = named(raw, "id", f"{session}:{len(before) + 1}", repairs)
+    if ref in before:
+        malformed(path, line, f"the id {ref!r} is that of an earlier turn", "give each turn an id of its own")
+    return Said(ref, named(raw, "name", "", repairs), content, at, session, named(raw, "role", "user", repairs))
 
 
-def _question(path: Path, line: int, raw: dict[str, Any], name: str, index: int) -> Asked:
+def _question(
+    path: Path, line: int, raw: dict[str, Any], name: str, index: int, repairs: Counter[str]
+) -> Asked:  # fmt: skip
     answer = raw.get("answer")
     gold = () if answer is None else tuple(map(str, answer)) if isinstance(answer, list) else (str(answer),)
     return Asked(
-        question_id=str(raw.get("id", f"{name}/{index}")),
+        question_id=named(raw, "id", f"{name}/{index}", repairs),
         text=need(path, line, raw, "question", str).strip(),
         gold=gold,
-        category=str(raw.get("category", "question")),
+        category=named(raw, "category", "question", repairs),
         evidence=tuple(map(str, a_list(path, line, raw, "evidence"))),
         at=iso(path, line, raw, "at") if raw.get("at") is not None else None,
         as_of=iso(path, line, raw, "as_of") if raw.get("as_of") is not None else None,

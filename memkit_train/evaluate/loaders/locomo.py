@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit_train.evaluate.data import Asked, Conversation, Dataset, Said
-from memkit_train.evaluate.loaders.reading import a_list, malformed, need, objects, parse_date, records
+from memkit_train.evaluate.loaders.reading import a_list, malformed, named, need, objects, parse_date, records
 from memkit_train.evaluate.metrics import ADVERSARIAL, CATEGORIES
 
 _DATE = "%I:%M %p on %d %B, %Y"
@@ -33,7 +33,7 @@ def load(path: Path, limit: int | None = None) -> Dataset:
 
 def _conversation(path: Path, line: int, raw: dict[str, Any], index: int, repairs: Counter[str]) -> Conversation:
     talk = need(path, line, raw, "conversation", dict)
-    name = str(raw.get("sample_id", f"conv-{index}"))
+    name = named(raw, "sample_id", f"conv-{index}", repairs)
     turns = tuple(turn for number in _numbers(talk) for turn in _session(path, line, talk, number, repairs))
     if not turns:
         malformed(path, line, "the conversation has no session_N with turns")
@@ -55,14 +55,15 @@ def _session(path: Path, line: int, talk: dict[str, Any], number: int, repairs: 
     )
     out: list[Said] = []
     for position, raw in enumerate(objects(path, line, talk[f"session_{number}"], f"'session_{number}'")):
-        text = str(raw.get("text", "")).strip()
+        text = named(raw, "text", "", repairs).strip()
         if raw.get("blip_caption"):
             text = f"{text} [shares a photo: {raw['blip_caption']}]".strip()
         if not text:
             repairs["empty turn skipped"] += 1
             continue
-        ref = str(raw.get("dia_id", f"D{number}:{position + 1}"))
-        out.append(Said(ref, str(raw.get("speaker", "")), text, _minute(opened, position), f"session_{number}"))
+        ref = named(raw, "dia_id", f"D{number}:{position + 1}", repairs)
+        speaker = named(raw, "speaker", "", repairs)
+        out.append(Said(ref, speaker, text, _minute(opened, position), f"session_{number}"))
     return out
 
 

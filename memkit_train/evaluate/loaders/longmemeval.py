@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit_train.evaluate.data import Asked, Conversation, Dataset, Said
-from memkit_train.evaluate.loaders.reading import a_list, malformed, need, objects, parse_date, records
+from memkit_train.evaluate.loaders.reading import a_list, malformed, named, need, objects, parse_date, records
 
 _DATES = ("%Y/%m/%d (%a) %H:%M", "%Y/%m/%d %H:%M", "%Y/%m/%d")
 
@@ -53,7 +53,7 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], repairs: Counter[s
             if not content:
                 repairs["empty turn skipped"] += 1
                 continue
-            role = str(message.get("role", "user"))
+            role = named(message, "role", "user", repairs)
             ref = f"{session_id}:{position + 1}"
             speaker = "" if role == "user" else role.capitalize()
             turns.append(Said(ref, speaker, content, opened + timedelta(seconds=position), session_id, role))
@@ -67,7 +67,7 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], repairs: Counter[s
     abstain = name.endswith("_abs")
     answer = need(path, line, raw, "answer", (str, int, float))
     asked_at = parse_date(path, line, str(raw["question_date"]), *_DATES) if raw.get("question_date") else None
-    category = str(raw.get("question_type", "unknown")) + ("_abs" if abstain else "")
+    category = named(raw, "question_type", "unknown", repairs) + ("_abs" if abstain else "")
     evidence = tuple(marked or of_sessions)
     asked = Asked(name, question, () if abstain else (str(answer),), category, evidence, at=asked_at)
     return Conversation(name, tuple(turns), (asked,))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit_train.evaluate.data import Asked, Conversation, Dataset, Said
-from memkit_train.evaluate.loaders.reading import a_list, malformed, need, objects, records
+from memkit_train.evaluate.loaders.reading import a_list, malformed, named, need, objects, records
 
 _LAST = datetime(2022, 6, 1, 12, 0, tzinfo=UTC)
 _UNITS = {
@@ -45,7 +45,7 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], index: int, repair
     turns: list[Said] = []
     for number, (item, back) in enumerate(dialogs, start=1):
         for position, message in enumerate(objects(path, line, need(path, line, item, "dialog", list), "'dialog'")):
-            text = str(message.get("text", "")).strip()
+            text = named(message, "text", "", repairs).strip()
             if not text:
                 repairs["empty turn skipped"] += 1
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -102,6 +103,13 @@ def need(path: Path, line: int, record: Mapping[str, Any], key: str, kind: type 
     if not isinstance(record[key], kind):
         malformed(path, line, f"{key!r} is a {type(record[key]).__name__}")
     return record[key]
+
+
+def named(record: Mapping[str, Any], key: str, default: str, repairs: Counter[str]) -> str:
+    """A name or an id as text. Null is read as if it were missing, and counted."""
+    if key in record and record[key] is None:
+        repairs[f"null {key!r} read as missing"] += 1
+    return default if record.get(key) is None else str(record[key])
 
 
 def an_object(path: Path, line: int, value: Any, what: str) -> dict[str, Any]:
