@@ -62,8 +62,8 @@ SAMPLES = 16
 COUNT, STATES = 8, 240
 """Decisions that are replayed at a state, and states at most."""
 DIGESTS: Mapping[str, str] = {
-    "skilled": "b1ad8070d776b2e55eecdf7302593d00d14736616983273b1b42a7efd540df5f",
-    "biased": "eeeba724d632c4a2528c393e4085befc4717e4b88ce3dbb89645dfe73c709708",
+    "skilled": "1b9cbbefe957dbc9ea19da7495301e1a880de011aad2462b87b25f3b8579b521",
+    "biased": "75bcd0199325d62558ee434d6d75bbf1a9d9e004dea897f42e26e152b318242d",
 }
 """Configuration and weights that every figure belongs to."""
 IMITATION: Mapping[str, Any] = {"method.epochs": 8, "method.lr": 2e-3}

@@ -7,7 +7,10 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 
+from memkit.backbones.hf import checkpoint
+from memkit_train import tiny
 from tests.bench._table import Row
 
 FILE = Path(__file__).with_name("RESULTS.md")
@@ -17,7 +20,10 @@ _HEAD = "# Results\n\nLong runs of the benchmarks. Each section names the comman
 def record(command: str, rows: Sequence[Row], *, file: Path = FILE) -> None:
     """Replace the section of this command, or add it."""
     when = datetime.now(UTC).date().isoformat()
-    lines = [f"\n## `{command}`\n", f"{when}, {platform.machine()}, Python {platform.python_version()}.\n"]
+    digests = {name: checkpoint.weight_digest(tiny.checkpoint(name)) for name in get_args(tiny.Name)}
+    weights = ", ".join(f"{name} {found[:12]}" for name, found in digests.items())
+    made = f"{when}, {platform.machine()}, Python {platform.python_version()}; checkpoints {weights}.\n"
+    lines = [f"\n## `{command}`\n", made]
     lines += ["| | what | value | bar | note |", "|---|---|---|---|---|"]
     for row in rows:
         value = "-" if row.value is None else f"{row.value:.4g} {row.unit}".strip()

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from dataclasses import asdict
 
 import pytest
+import torch
+from transformers import Qwen3ForCausalLM
 
 from memkit.embedders import make_embedder
 from memkit.roles import role_prompt_hashes
 from memkit_train.tiny import checkpoint
-from memkit_train.tiny.build import build, manifest
+from memkit_train.tiny.build import build, manifest, save
 from memkit_train.tiny.examples import Diet, examples
 from memkit_train.tiny.measure import measure
 from memkit_train.tiny.probe import FOUND, LINES, READ, Labels
 from memkit_train.tiny.tokenizer import FRAMES, build_tokenizer
-from memkit_train.tiny.train import Shape, collate, encode, make_tokenizer
+from memkit_train.tiny.train import (
+    BIAS,
+    STAGES,
+    Shape,
+    Stage,
+    Training,
+    collate,
+    encode,
+    make_model,
+    make_tokenizer,
+)
 from memkit_train.worlds import Knobs, generate
 
 PLAYED = ("extractor", "manager", "answerer")
@@ -122,6 +136,28 @@ def test_the_build_is_a_function_of_its_seed(tmp_path):
     assert _digests(tmp_path / "one" / "skilled") == _digests(tmp_path / "two" / "skilled")
     assert _digests(tmp_path / "one" / "skilled") != _digests(tmp_path / "one" / "biased")
     assert manifest(tmp_path / "one" / "biased")["seed"] == 7
+
+
+def test_a_stage_that_begins_anew_needs_only_the_saved_model(found, tokenizer, tmp_path):
+    """So a long build can be gone on with, and comes to the same bytes."""
+    embedder, shape = make_embedder("hash"), Shape(hidden=32, layers=1, heads=2, feed_forward=64)
+    short = {"tokens": 3_000, "batch_tokens": 600, "diet": Diet(roles=("extractor",)), "episodes": 4}
+    first, last = Stage("first", **short), Stage("last", **short, seed=2, anew=True)
+    through = Training(make_model(tokenizer, shape, 3), tokenizer, embedder, 3)
+    through.run(first)
+    save(through.model, tokenizer, tmp_path, [first], 3, 0.0)
+    through.run(last)
+    later = Training(Qwen3ForCausalLM.from_pretrained(tmp_path), tokenizer, embedder, 3)
+    later.run(last)
+    pairs = list(zip(through.model.parameters(), later.model.parameters(), strict=True))
+    assert pairs
+    assert all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_one_command_makes_the_shipped_checkpoints():
+    """Their manifests name the curriculum as it stands."""
+    for name, stages in (("skilled", STAGES), ("biased", (*STAGES, BIAS))):
+        assert manifest(checkpoint(name))["stages"] == json.loads(json.dumps([asdict(stage) for stage in stages]))
 
 
 @pytest.mark.parametrize("name", ["skilled", "biased"])
