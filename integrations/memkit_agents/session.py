@@ -1,7 +1,8 @@
 """`MemkitSession` wraps a session: its items pass through unchanged, and what the user says is learned on the way in.
 
-The runner pops items to try a run again, so what is popped is un-learned: the memory that came of it is undone. Which
-one that was is read from the journal, so it works in whichever process the pop happens."""
+The runner pops items to try a run again, so what is popped is un-learned: the memory that came of it is taken back, and
+the change that does it is named after the turn. All of it is read from the journal, so it works in whichever process
+the pop happens, and pops of the same words take back one turn after the other."""
 
 from __future__ import annotations
 
@@ -16,15 +17,20 @@ from agents.memory import Session, SessionSettings
 from agents.run_config import CallModelData, ModelInputData
 
 from memkit import AsyncMemory, Memory
-from memkit.errors import NotFound, UndoConflict
-from memkit.models import Turn
+from memkit.errors import Conflict, NotFound, UndoConflict
+from memkit.models import OpDraft, Turn
+from memkit.ops import make_op_id
 from memkit.pipeline.open_bank import OpenBank
-from memkit_plug.talk import Message, Recalled, Talk, plain, text_of
+from memkit_agents.unlearning import popped, taking_back
+from memkit_plug.talk import Message, Recalled, Talk, fitting, plain, session_of, text_of
 
 log = logging.getLogger("memkit")
 
 _SETTLE_S = 60.0
 """How long a pop waits for a turn that is still being decided."""
+
+_ATTEMPTS = 100
+"""Commits that lost to another one before a pop gives up."""
 
 
 class MemkitSession:
@@ -41,7 +47,7 @@ class MemkitSession:
         max_tokens: int = 800,
     ) -> None:
         self._inner = inner
-        self._talk = Talk(memory, user_id, agent_id, inner.session_id or None, max_tokens)
+        self._talk = Talk(memory, user_id, agent_id, session_of(inner.session_id), max_tokens)
         self.recalled = Recalled()
         """What the newest model call was given, with its trace."""
 
@@ -128,38 +134,15 @@ class MemkitSession:
 
     def _unlearn(self, text: str) -> None:
         talk = self._talk
-        memory = plain(talk.memory)
-        turn = self._learned_turn(memory, text)
-        if turn is None:
-            return
-        try:
-            memory.undo(user_id=talk.user_id, turn_id=turn.turn_id)
-        except NotFound:
-            return  # nothing came of the turn
-        except UndoConflict:
-            if not self._taken_back(memory, turn.intake_id):
-                log.warning("a popped message could not be un-learned: later memories build on it")
+        bank = plain(talk.memory).bank(user_id=talk.user_id, agent_id=talk.agent_id)
+        turn = self._learned_turn(bank, text)
+        if turn is not None and not _taken_back(bank, turn):
+            log.warning("a popped message could not be un-learned: later memories build on it")
 
-    def _taken_back(self, memory: Memory, intake_id: str) -> bool:
-        """What came later and was undone leaves the words of this turn as they were: then they can go as well."""
-        user_id, bank = self._talk.user_id, self._bank(memory)
-        ops = [op for op in bank.ops(intake_id=intake_id) if op.before != op.after]
-        for op in ops:
-            found = bank.get(op.memory_id or "")
-            if found is None or op.after is None or found.text != op.after.text:
-                return False
-        for op in ops:
-            assert op.memory_id is not None
-            if op.before is None:
-                memory.delete(op.memory_id, user_id=user_id)
-            else:
-                memory.update(op.memory_id, op.before.text, user_id=user_id, metadata=op.before.metadata)
-        return True
-
-    def _learned_turn(self, memory: Memory, text: str) -> Turn | None:
-        """The newest turn of these words in this session that is not undone yet, once it is decided."""
-        bank = self._bank(memory)
-        kept = bank.redacted(text)  # the history holds the words as they were said, the journal as they may be kept
+    def _learned_turn(self, bank: OpenBank, text: str) -> Turn | None:
+        """The newest turn of these words in this session that is not taken back yet, once it is decided."""
+        # the history holds the words as they were said, the journal as they may be kept
+        kept = bank.redacted(fitting(text, bank.max_text_bytes))
         turns = [turn for turn in bank.turns(self._talk.session_id) if turn.text == kept]
         if not turns:
             log.warning("a popped message could not be un-learned: the journal has no turn of these words")
@@ -167,13 +150,9 @@ class MemkitSession:
             if not bank.settled(turn.intake_id, _SETTLE_S):
                 log.warning("a popped message could not be un-learned: it is still being decided")
                 return None
-            undone = {op.undoes for op in bank.ops() if op.undoes}
-            if not any(op.op_id in undone for op in bank.ops(intake_id=turn.intake_id)):
+            if not bank.ops(op_id=make_op_id(popped(turn.turn_id), 0)):
                 return turn
         return None
-
-    def _bank(self, memory: Memory) -> OpenBank:
-        return memory.bank(user_id=self._talk.user_id, agent_id=self._talk.agent_id)
 
 
 class MemkitHooks(RunHooks[Any]):
@@ -185,6 +164,25 @@ class MemkitHooks(RunHooks[Any]):
     async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
         if isinstance(output, str):
             await self._session.observe(output)
+
+
+def _taken_back(bank: OpenBank, turn: Turn) -> bool:
+    """Commits the change that takes a turn back, and marks it as such. False where not all of it could be."""
+    stuck = False
+    for _ in range(_ATTEMPTS):
+        seq, _epoch = bank.version()
+        drafts, whole = taking_back(turn.turn_id, bank.ops(intake_id=turn.intake_id), bank.get)
+        if stuck:
+            drafts, whole = [], False
+        try:
+            bank.commit(drafts or [OpDraft("noop")], expected_seq=seq, decision_id=popped(turn.turn_id))
+        except UndoConflict:
+            stuck = True  # another memory has the words from before the turn
+        except (Conflict, NotFound):
+            continue
+        else:
+            return whole
+    return False
 
 
 def _said(items: str | Sequence[Any]) -> list[Message]:

@@ -1,5 +1,8 @@
 """`MemkitMiddleware`: recall in `wrap_model_call`, learn in `after_agent`, each with its async twin.
 
+What the user said is taken when a run begins, before another middleware shortens the history, and kept in a private
+field of the run's state: so it is there when an interrupted run goes on, in whichever process.
+
 What is recalled goes into the system message of the one request. The state never holds it, so no checkpoint keeps it
 and nothing that reads the state (learning, above all) takes it for something that was said."""
 
@@ -8,13 +11,15 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
-from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
+from langchain.agents.middleware.types import PrivateStateAttr
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from memkit import AsyncMemory, Memory
-from memkit_plug.talk import Message, Recalled, Talk, text_of
+from memkit.models import digest
+from memkit_plug.talk import Message, Recalled, Talk, session_of, text_of
 
 _REMEMBERED = 1_024
 """Questions whose recall is kept until their run ends, so that every model call of a run sees the same block."""
@@ -23,8 +28,21 @@ Who = str | Callable[[Any], str]
 """A user id, or how to tell it from the run's `Runtime` (`lambda runtime: runtime.context.user_id`)."""
 
 
+class Said(TypedDict):
+    """What a run is about: the user's newest words, without pictures, and the id of the message that ends them."""
+
+    id: str | None
+    messages: list[Message]
+
+
+class MemkitState(AgentState[Any]):
+    memkit_said: NotRequired[Annotated[Said | None, PrivateStateAttr]]
+
+
 class MemkitMiddleware(AgentMiddleware[Any, Any]):
     """Serves one user, or many where `user_id` is a function of the runtime. The thread is the session."""
+
+    state_schema = MemkitState
 
     def __init__(
         self,
@@ -46,45 +64,51 @@ class MemkitMiddleware(AgentMiddleware[Any, Any]):
     def trace_id(self, message_id: str, *, user_id: str, thread_id: str | None = None) -> str:
         """The trace of what was recalled for a human message, for `memory.feedback`; "" where there is none."""
         with self._lock:
-            return self._recalled.get((user_id, thread_id, message_id), Recalled()).trace_id
+            return self._recalled.get((user_id, session_of(thread_id), message_id), Recalled()).trace_id
+
+    # -- before the run ----------------------------------------------------------------------------------------------
+
+    def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
+        """Async runs call it too: it waits for nothing."""
+        return {"memkit_said": _said(state["messages"])}
 
     # -- before the model -----------------------------------------------------------------------------------------
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        talk, asked = self._talk(request.runtime), _last_said(request.messages)
-        recalled = self._known(talk, asked)
+        talk, said = self._talk(request.runtime), request.state.get("memkit_said")
+        recalled = self._known(talk, said)
         if recalled is None:
-            recalled = self._keep(talk, asked, talk.recall(text_of(asked[-1].content) if asked else ""))
+            recalled = self._keep(talk, said, talk.recall(_question(said)))
         return handler(_with_block(request, recalled.block))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
-        talk, asked = self._talk(request.runtime), _last_said(request.messages)
-        recalled = self._known(talk, asked)
+        talk, said = self._talk(request.runtime), request.state.get("memkit_said")
+        recalled = self._known(talk, said)
         if recalled is None:
-            recalled = self._keep(talk, asked, await talk.arecall(text_of(asked[-1].content) if asked else ""))
+            recalled = self._keep(talk, said, await talk.arecall(_question(said)))
         return await handler(_with_block(request, recalled.block))
 
     # -- after the run -----------------------------------------------------------------------------------------------
 
     def after_agent(self, state: Any, runtime: Any) -> None:
-        talk, said = self._talk(runtime), _last_said(state["messages"])
+        talk, said = self._talk(runtime), state.get("memkit_said")
         if self._learn and said:
-            talk.learn(_messages(said), **self._learning(talk, said, state["messages"]))
+            talk.learn(said["messages"], **self._learning(talk, said, state["messages"]))
 
     async def aafter_agent(self, state: Any, runtime: Any) -> None:
-        talk, said = self._talk(runtime), _last_said(state["messages"])
+        talk, said = self._talk(runtime), state.get("memkit_said")
         if self._learn and said:
-            await talk.alearn(_messages(said), **self._learning(talk, said, state["messages"]))
+            await talk.alearn(said["messages"], **self._learning(talk, said, state["messages"]))
 
-    def _learning(self, talk: Talk, said: Sequence[HumanMessage], messages: Sequence[AnyMessage]) -> dict[str, Any]:
+    def _learning(self, talk: Talk, said: Said, messages: Sequence[AnyMessage]) -> dict[str, Any]:
         recalled = self._known(talk, said) or Recalled()
         reply = messages[-1]
         return {
-            "key": f"langchain:{talk.session_id or ''}:{said[-1].id}"[:512] if said[-1].id else None,
+            "key": f"langchain:{digest([talk.session_id, said['id']])}" if said["id"] else None,
             "reply": text_of(reply.content) if isinstance(reply, AIMessage) else "",
             "trace_id": recalled.trace_id,
         }
@@ -93,43 +117,50 @@ class MemkitMiddleware(AgentMiddleware[Any, Any]):
         user_id = self._user_id if isinstance(self._user_id, str) else self._user_id(runtime)
         info = getattr(runtime, "execution_info", None)
         thread_id = getattr(info, "thread_id", None)
-        return Talk(self._memory, user_id, self._agent_id, thread_id or None, self._max_tokens)
+        return Talk(self._memory, user_id, self._agent_id, session_of(thread_id), self._max_tokens)
 
-    def _known(self, talk: Talk, asked: Sequence[HumanMessage]) -> Recalled | None:
+    def _known(self, talk: Talk, said: Said | None) -> Recalled | None:
         with self._lock:
-            return self._recalled.get(_place(talk, asked)) if asked and asked[-1].id else None
+            return self._recalled.get(_place(talk, said["id"])) if said and said["id"] else None
 
-    def _keep(self, talk: Talk, asked: Sequence[HumanMessage], recalled: Recalled) -> Recalled:
-        if asked and asked[-1].id:
+    def _keep(self, talk: Talk, said: Said | None, recalled: Recalled) -> Recalled:
+        if said and said["id"]:
             with self._lock:
-                self._recalled[_place(talk, asked)] = recalled
+                self._recalled[_place(talk, said["id"])] = recalled
                 if len(self._recalled) > _REMEMBERED:
                     self._recalled.popitem(last=False)
         return recalled
 
 
-def _place(talk: Talk, asked: Sequence[HumanMessage]) -> tuple[str, str | None, str]:
-    return talk.user_id, talk.session_id, asked[-1].id or ""
+def _place(talk: Talk, message_id: str) -> tuple[str, str | None, str]:
+    return talk.user_id, talk.session_id, message_id
 
 
-def _last_said(messages: Sequence[AnyMessage]) -> list[HumanMessage]:
-    """What the user said last: the newest human messages that follow each other."""
+def _said(messages: Sequence[AnyMessage]) -> Said | None:
+    """The newest human messages that follow each other. Those that LangChain wrote itself (a summary of the history, a
+    notification) say so in `lc_source`: they are nobody's words."""
     said: list[HumanMessage] = []
     for message in reversed(messages):
-        if isinstance(message, HumanMessage):
-            said.append(message)
-        elif said:
-            break
-    return said[::-1]
-
-
-def _messages(said: Sequence[HumanMessage]) -> list[Message]:
+        if not isinstance(message, HumanMessage):
+            if said:
+                break
+        elif "lc_source" not in message.additional_kwargs:
+            said.insert(0, message)
+    if not said:
+        return None
     texts = [(message, text_of(message.content)) for message in said]
-    return [
-        {"role": "user", "content": text, **({"name": message.name} if message.name else {})}
-        for message, text in texts
-        if text.strip()
-    ]
+    return {
+        "id": said[-1].id,
+        "messages": [
+            {"role": "user", "content": text, **({"name": message.name} if message.name else {})}
+            for message, text in texts
+            if text.strip()
+        ],
+    }
+
+
+def _question(said: Said | None) -> str:
+    return said["messages"][-1]["content"] if said and said["messages"] else ""
 
 
 def _with_block(request: ModelRequest[Any], block: str) -> ModelRequest[Any]:

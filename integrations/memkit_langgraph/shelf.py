@@ -107,28 +107,30 @@ class Shelf:
         self.seq, self._epoch, self._orders = seq, epoch, len(entries)
 
     def _write(self, memory_id: str, record: MemoryRecord | None) -> bool:
-        """False where one op does not tell what holds now: one of two memories of a key has ended."""
-        if record is None:
-            home = self._homes.pop(memory_id, None)
+        """False where one op does not tell what holds now: one of two memories of a key has ended, or a memory got
+        another key."""
+        entry = None if record is None else _entry(record)
+        home = self._homes.get(memory_id)
+        if entry is None:
             if home is None:
                 return True
-            entry = self._spaces[home[0]][home[1]]
-            if entry.doubles or entry.record.id != memory_id:
+            del self._homes[memory_id]
+            ended = self._spaces[home[0]][home[1]]
+            if ended.doubles or ended.record.id != memory_id:
                 return False
-            self._remove(entry)
+            self._remove(ended)
             return True
-        entry = _entry(record)
-        if entry is None:
-            return True
-        self._homes[record.id] = (entry.namespace, entry.key)
+        if home not in (None, (entry.namespace, entry.key)):
+            return False
+        self._homes[memory_id] = (entry.namespace, entry.key)
         space = self._spaces.setdefault(entry.namespace, {})
         earlier = space.get(entry.key)
         if earlier is not None:
-            if earlier.record.id != record.id:
+            if earlier.record.id != memory_id:
                 entry.doubles = (*earlier.doubles, earlier.record.id)
             else:
                 entry.doubles = earlier.doubles
-            if earlier.put_at == entry.put_at and earlier.record.id == record.id:
+            if earlier.put_at == entry.put_at and earlier.record.id == memory_id:
                 entry.order = earlier.order
                 space[entry.key] = entry
                 return True
@@ -213,17 +215,19 @@ class Shelf:
 
 
 def _entry(record: MemoryRecord) -> Entry | None:
-    """None for memories that were not put here by a store."""
+    """None for memories that were not put here by a store, or were changed since so that they are no item any more."""
     meta: Mapping[str, Any] = record.metadata
-    namespace, key, put_at = meta.get("namespace"), meta.get("key"), meta.get("put_at")
-    if record.kind != "episode" or not isinstance(namespace, list) or not isinstance(key, str) or put_at is None:
+    namespace, key = meta.get("namespace"), meta.get("key")
+    if record.kind != "episode" or not isinstance(namespace, list) or not isinstance(key, str):
         return None
     try:
-        value = json.loads(record.text)
-    except ValueError:
+        value, written = json.loads(record.text), datetime.fromisoformat(meta["put_at"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    if not isinstance(value, dict):
         return None
     return Entry(
-        tuple(namespace), key, record, 0, value, meta.get("index"), meta.get("ttl"), datetime.fromisoformat(put_at),
+        tuple(namespace), key, record, 0, value, meta.get("index"), meta.get("ttl"), written,
         unpacked(meta.get("vectors")),
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from memkit import AsyncMemory, Memory
 from memkit.inputs import scope_id
-from memkit_plug.talk import Talk
+from memkit_plug.talk import Talk, session_of
 
 
 class MemkitMemoryBlock(BaseMemoryBlock[str]):
@@ -50,4 +50,4 @@ class MemkitMemoryBlock(BaseMemoryBlock[str]):
             await self._talk(session_id).alearn(said)
 
     def _talk(self, session_id: Any) -> Talk:
-        return Talk(self.memory, self.user_id, self.agent_id, session_id or None, self.max_tokens)
+        return Talk(self.memory, self.user_id, self.agent_id, session_of(session_id), self.max_tokens)

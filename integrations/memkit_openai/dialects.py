@@ -16,9 +16,6 @@ from memkit.roles.recalled import strip_recalled
 
 JSON = dict[str, Any]
 
-QUERY_CHARS = 4_000
-"""As much of the user's last words as is searched with: the end, where the question usually stands."""
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -156,7 +153,7 @@ def _asked(messages: Any) -> Asked | None:
             one: JSON = {"role": "user", "content": text} | ({"name": name} if isinstance(name, str) and name else {})
             said.append(one)
             new.append(one)
-    return Asked(said[-1]["content"][-QUERY_CHARS:], tuple(new)) if said else None
+    return Asked(said[-1]["content"], tuple(new)) if said else None
 
 
 def _with_block(messages: Sequence[Any], block: str, part_type: str) -> list[Any]:

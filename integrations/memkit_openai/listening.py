@@ -62,7 +62,7 @@ class Attempt:
     key: str
     at: float
     reached: bool = False
-    """The API took the request: what the user said counts as said."""
+    """The API took the request, or the client hung up before it could tell: what the user said counts as said."""
     delivered: bool = False
     """The reply went to the client whole."""
 

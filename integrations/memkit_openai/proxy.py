@@ -1,8 +1,10 @@
 """An ASGI application between an app and its model API: the app's base URL points here, everything else stays.
 
 Requests of a dialect that we speak get the user's memories; all replies pass byte for byte, and are read along. What
-the user said is learned once the reply has passed. Every other route passes as it is. `POST /memkit/feedback` takes
-the thumb, for apps in any language: the trace comes with each reply, in the header `x-memkit-trace`.
+the user said is learned once the reply has passed. A client that hangs up, also before the reply begins, ends the
+request to the API; its words are learned, unless the API had refused them, and sent again they count once. Every other
+route passes as it is. `POST /memkit/feedback` takes the thumb, for apps in any language: the trace comes with each
+reply, in the header `x-memkit-trace`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import httpx
 
 from memkit import Memory
 from memkit.errors import InvalidInput, MemkitError, NotFound, StoreError
-from memkit.inputs import optional_id, scope_id, whole_number
+from memkit.inputs import scope_id, whole_number
 from memkit.net.pinned import PinnedTransport
 from memkit.net.tenants import Tenants
 from memkit.net.urls import BaseURL, check_base_url, literal
@@ -39,7 +41,7 @@ from memkit_openai.asgi import (
 )
 from memkit_openai.dialects import Asked, Heard, dialect_of
 from memkit_openai.listening import Attempt, Attempts, Listener
-from memkit_openai.remembering import Recalled, Talk
+from memkit_plug.talk import Recalled, Talk
 
 MAX_BODY_BYTES = 64_000_000
 MAX_CONNECTIONS = 512
@@ -126,9 +128,10 @@ class _Proxy:
             await self._pass(asgi, body, exchange, receive, send)
         finally:
             if exchange is not None and exchange.attempt.reached:
-                learning = exchange.talk.learn_async(
-                    self._memory, exchange.asked, exchange.recalled, exchange.text, exchange.attempt.key
-                )
+                learning = exchange.talk.alearn(
+                    exchange.asked.new, key=exchange.attempt.key, reply=exchange.text,
+                    trace_id=exchange.recalled.trace_id,
+                )  # fmt: skip
                 await asyncio.shield(learning)
 
     def _talk(self, asgi: Message) -> Talk | None:
@@ -145,10 +148,7 @@ class _Proxy:
         if user is None:
             return None
         try:
-            return Talk(
-                scope_id(user, "user_id"), optional_id(agent or None, "agent_id") or None,
-                optional_id(session or None, "session_id") or None, self._max_tokens,
-            )  # fmt: skip
+            return Talk(self._memory, user, agent or None, session or None, self._max_tokens)
         except InvalidInput as error:
             raise Refused(400, "invalid_request_error", str(error)) from None
 
@@ -163,7 +163,7 @@ class _Proxy:
         asked = dialect.asked(request) if isinstance(request, dict) else None
         if asked is None:
             return None, body
-        recalled = await talk.recall_async(self._memory, asked)
+        recalled = await talk.arecall(asked.query)
         who = f"{talk.user_id}\x1f{talk.agent_id or ''}\x1f{talk.session_id or ''}"
         attempt = self._attempts.begin(
             who, body, header(asgi, b"idempotency-key"), header(asgi, b"x-stainless-retry-count")
@@ -180,18 +180,27 @@ class _Proxy:
             headers=[*without(asgi["headers"], b"host", b"content-length", b"accept-encoding", prefix=OWN),
                      (b"accept-encoding", b"identity")],
         )  # fmt: skip
+        response: httpx.Response | None = None
         try:
-            response = await self._client.send(request, stream=True)
+            async with _until_gone(receive):
+                response = await self._answered(request)
+                await self._relay(response, exchange, send)
+        except Gone:
+            if response is None and exchange is not None:
+                exchange.attempt.reached = True
+            raise
+        finally:
+            if response is not None:
+                await response.aclose()
+
+    async def _answered(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return await self._client.send(request, stream=True)
         except httpx.TimeoutException:
             raise Refused(504, "upstream_timeout", "the API behind the proxy did not answer in time") from None
         except (httpx.RequestError, MemkitError) as error:
             what = f"the API behind the proxy cannot be reached ({type(error).__name__})"
             raise Refused(502, "upstream_unavailable", what) from None
-        try:
-            async with _until_gone(receive):
-                await self._relay(response, exchange, send)
-        finally:
-            await response.aclose()
 
     async def _relay(self, response: httpx.Response, exchange: Exchange | None, send: Send) -> None:
         headers = without(response.headers.raw)
@@ -245,7 +254,6 @@ class _Proxy:
             what = f"the memory could not note it ({type(error).__name__}); send it again later"
             raise Refused(503 if isinstance(error, StoreError) else 500, "memory_unavailable", what) from None
         await send_json(send, 200, {"feedback_id": noted})
-
 
     def _note(self, talk: Talk, trace_id: Any, given: dict[str, Any]) -> str:
         if talk.agent_id is not None:

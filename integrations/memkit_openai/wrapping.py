@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from memkit import AsyncMemory, Memory
 from memkit.errors import InvalidInput
-from memkit.inputs import optional_id, scope_id, whole_number
+from memkit.inputs import whole_number
 from memkit_openai.dialects import Asked, Dialect, Heard, dialect_of
-from memkit_openai.remembering import Recalled, Talk
+from memkit_plug.talk import Recalled, Talk
 
 Client = TypeVar("Client")
 
@@ -43,12 +43,9 @@ def wrap(
         raise InvalidInput(
             f"{kind.__name__} is synchronous, the memory is not", fix=f"pass a Memory, or wrap Async{kind.__name__}"
         )
-    talk = Talk(
-        scope_id(user_id, "user_id"), optional_id(agent_id, "agent_id") or None,
-        optional_id(session_id, "session_id") or None, whole_number(max_tokens, "max_tokens", 1, 1_000_000),
-    )  # fmt: skip
+    talk = Talk(memory, user_id, agent_id, session_id, whole_number(max_tokens, "max_tokens", 1, 1_000_000))
     wrapped: Any = client.copy()  # type: ignore[attr-defined]
-    wrapped.__class__ = (_remembering_async if is_async else _remembering)(kind, memory, talk)
+    wrapped.__class__ = (_remembering_async if is_async else _remembering)(kind, talk)
     return wrapped
 
 
@@ -93,17 +90,17 @@ class Call:
         return not learned
 
 
-def _remembering(kind: Any, memory: Any, talk: Talk) -> type:
+def _remembering(kind: Any, talk: Talk) -> type:
     def request(self: Any, cast_to: Any, options: Any, *, stream: bool = False, stream_cls: Any = None) -> Any:
         call = Call.of(options)
         if call is None:
             return kind.request(self, cast_to, options, stream=stream, stream_cls=stream_cls)
-        options = call.with_memory(options, talk.recall(memory, call.asked))
+        options = call.with_memory(options, talk.recall(call.asked.query))
         response = kind.request(self, cast_to, options, stream=stream, stream_cls=stream_cls)
 
         def learn() -> None:
             if call.first_time():
-                talk.learn(memory, call.asked, call.recalled, call.reply)
+                talk.learn(call.asked.new, reply=call.reply, trace_id=call.recalled.trace_id)
 
         _mark(response, call)
         if stream and hasattr(type(response), "__next__"):
@@ -116,17 +113,17 @@ def _remembering(kind: Any, memory: Any, talk: Talk) -> type:
     return type(kind.__name__, (kind,), {"request": request})
 
 
-def _remembering_async(kind: Any, memory: Any, talk: Talk) -> type:
+def _remembering_async(kind: Any, talk: Talk) -> type:
     async def request(self: Any, cast_to: Any, options: Any, *, stream: bool = False, stream_cls: Any = None) -> Any:
         call = Call.of(options)
         if call is None:
             return await kind.request(self, cast_to, options, stream=stream, stream_cls=stream_cls)
-        options = call.with_memory(options, await talk.recall_async(memory, call.asked))
+        options = call.with_memory(options, await talk.arecall(call.asked.query))
         response = await kind.request(self, cast_to, options, stream=stream, stream_cls=stream_cls)
 
         async def learn() -> None:
             if call.first_time():
-                await talk.learn_async(memory, call.asked, call.recalled, call.reply)
+                await talk.alearn(call.asked.new, reply=call.reply, trace_id=call.recalled.trace_id)
 
         _mark(response, call)
         if stream and hasattr(type(response), "__anext__"):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
@@ -75,13 +75,14 @@ class _Tracing:
 
         self._verbs: dict[str, Callable[..., Any]] = {verb: getattr(memory, verb) for verb in _VERBS}
         self._history, self._list, self._decisions = memory.history, memory.list, memory.decisions
+        self._bank = memory.bank
         self._tracer = trace.get_tracer("memkit", __version__, tracer_provider)
         self._logger = logger_provider.get_logger("memkit", __version__) if logger_provider is not None else None
         self._content = content
         self._store_id: str = memory.stats()["store_id"]
         self._reads: OrderedDict[str, SpanContext] = OrderedDict()
         self._users: OrderedDict[str, None] = OrderedDict()
-        self._undecided: deque[tuple[str, str, SpanContext]] = deque(maxlen=_KEPT)
+        self._undecided: deque[tuple[str, str | None, str, SpanContext]] = deque(maxlen=_KEPT)
 
     def wrapped(self, verb: str) -> Callable[..., Any]:
         traced = getattr(self, verb)
@@ -107,7 +108,7 @@ class _Tracing:
             self._wrote(span, result.ops, kwargs, attempted=len(result.turns))
             context = span.get_span_context()
             if result.status == "pending":
-                self._undecided.append((kwargs["user_id"], result.trace_id, context))
+                self._undecided.append((kwargs["user_id"], kwargs.get("agent_id"), result.trace_id, context))
             else:
                 self._chats(kwargs["user_id"], result.trace_id, context)
         return result
@@ -199,7 +200,7 @@ class _Tracing:
         *,
         name: str = "",
         links: Sequence[Link] = (),
-    ) -> Iterator[Span]:
+    ) -> Generator[Span]:
         own: Attributes = {names.PROVIDER: "memkit"}
         if isinstance(scope.get("user_id"), str):
             own[names.STORE_ID] = f"{self._store_id}/{digest([self._store_id, scope['user_id']])[:16]}"
@@ -263,9 +264,20 @@ class _Tracing:
 
     def _settle(self, most: int) -> None:
         for _ in range(min(most, len(self._undecided))):
-            user_id, trace_id, context = self._undecided.popleft()
-            if not self._chats(user_id, trace_id, context):
-                self._undecided.append((user_id, trace_id, context))
+            try:
+                add = self._undecided.popleft()
+            except IndexError:
+                return  # other threads tell them too
+            user_id, agent_id, trace_id, context = add
+            if not self._chats(user_id, trace_id, context) and self._is_kept(user_id, agent_id, trace_id):
+                self._undecided.append(add)
+
+    def _is_kept(self, user_id: str, agent_id: str | None, trace_id: str) -> bool:
+        """False once the add was erased: nothing of it will ever be decided."""
+        try:
+            return self._bank(user_id=user_id, agent_id=agent_id).knows(trace_id)
+        except MemkitError:
+            return False  # closed meanwhile
 
     def _chats(self, user_id: str, trace_id: str | None, parent: SpanContext) -> bool:
         """A span per model call of this add, or of the answer just given; False where nothing is decided yet."""
@@ -274,7 +286,7 @@ class _Tracing:
         try:
             found = self._decisions(user_id=user_id, trace_id=trace_id, last=50 if trace_id else 1)
         except MemkitError:
-            return True  # erased meanwhile, or closed
+            return True  # closed meanwhile
         elapsed_ns = 0
         for decision in found:
             if trace_id is None and decision["role"] != "answerer":

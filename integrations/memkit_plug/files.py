@@ -76,24 +76,26 @@ class Files:
         found = [_file(record) for record in self._bank.live(kinds=["episode"])]
         return {file.path: file for file in sorted(filter(None, found), key=_path) if file.path.startswith(prefix)}
 
-    def change(self, prefix: str, decide: Callable[[Change], T], *, decision_id: str | None = None) -> T:
-        """What `decide` returns. It may run again, so all it does to the world is done through the change it is given;
-        what it raises leaves everything as it is. A `decision_id` is applied once, ever: see `decided`."""
-        for attempt in range(_ATTEMPTS):
+    def change(
+        self, prefix: str, decide: Callable[[Change], T], *, decision_id: str | None = None
+    ) -> tuple[T, list[Op]]:
+        """What `decide` returns, and the ops it led to. It may run again, so all it does to the world is done through
+        the change it is given; what it raises leaves everything as it is. A `decision_id` is applied once, ever: see
+        `decided`."""
+        left = _ATTEMPTS
+        while True:
+            left -= 1
             seq, _ = self._bank.version()
             change = Change(self.all(prefix))
             result = decide(change)
             drafts = [self._checked(draft) for draft in change.drafts]
             if not drafts:
-                break
+                return result, []
             try:
-                self._bank.commit(drafts, expected_seq=seq, decision_id=decision_id)
+                return result, self._bank.commit(drafts, expected_seq=seq, decision_id=decision_id)
             except (Conflict, NotFound):
-                if attempt == _ATTEMPTS - 1:
+                if not left:
                     raise
-                continue
-            break
-        return result
 
     def decided(self, decision_id: str) -> Op | None:
         """The first op of an earlier change."""

@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from memkit import AsyncMemory, Memory
-from memkit.errors import IdempotencyConflict
+from memkit.errors import IdempotencyConflict, InvalidInput, InvalidScope
 from memkit.inputs import optional_id, scope_id
+from memkit.models import digest
 
 log = logging.getLogger("memkit")
 
 Message = Mapping[str, Any]
 """{"role", "content"}, as chat APIs have it."""
+
+QUERY_CHARS = 4_000
+"""As much of the user's last words as is searched with: the end, where the question usually stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +49,15 @@ class Talk:
         optional_id(self.session_id, "session_id")
 
     def recall(self, query: str) -> Recalled:
-        if not query.strip():
+        words = query.strip()[-QUERY_CHARS:]
+        if not words:
             return Recalled()
         try:
-            block = plain(self.memory).context(
-                query, user_id=self.user_id, agent_id=self.agent_id, max_tokens=self.max_tokens
-            )
+            memory = plain(self.memory)
+            block = memory.context(
+                fitting(words, self._most(memory)), user_id=self.user_id, agent_id=self.agent_id,
+                max_tokens=self.max_tokens,
+            )  # fmt: skip
         except Exception as error:
             _failed("searched", error)
             return Recalled()
@@ -59,13 +66,16 @@ class Talk:
     def learn(self, said: Sequence[Message], *, key: str | None = None, reply: str = "", trace_id: str = "") -> None:
         """`key` makes saying the same again (a retry, a resumed run) count once."""
         memory = plain(self.memory)
-        try:
-            if said:
-                self._add(memory, list(said), key)
-            if reply.strip() and trace_id:
+        if said:
+            try:
+                self._keep(memory, list(said), key)
+            except Exception as error:
+                _failed("learned", error)
+        if reply.strip() and trace_id:
+            try:
                 memory.observe(trace_id, reply, user_id=self.user_id)
-        except Exception as error:
-            _failed("learned", error)
+            except Exception as error:
+                _failed("told what was answered", error)
 
     async def arecall(self, query: str) -> Recalled:
         return await asyncio.to_thread(self.recall, query)
@@ -75,6 +85,21 @@ class Talk:
     ) -> None:
         await asyncio.to_thread(self.learn, said, key=key, reply=reply, trace_id=trace_id)
 
+    def _keep(self, memory: Memory, said: list[Message], key: str | None) -> None:
+        """All in one call; where one of them cannot be kept as it is, one by one, so that no other is lost with it."""
+        try:
+            self._add(memory, said, key)
+        except InvalidInput:
+            most = self._most(memory)
+            for number, message in enumerate(said):
+                text = fitting(message["content"], most)
+                if text != message["content"]:
+                    log.warning("a message is too long or broken: only what can be kept of it was learned")
+                try:
+                    self._add(memory, [{**message, "content": text}], key and digest([key, number]))
+                except InvalidInput as error:
+                    log.warning("a message was left out of memory (%s)", type(error).__name__)
+
     def _add(self, memory: Memory, said: list[Message], key: str | None) -> None:
         scope: dict[str, Any] = {"user_id": self.user_id, "agent_id": self.agent_id, "session_id": self.session_id}
         try:
@@ -82,10 +107,27 @@ class Talk:
         except IdempotencyConflict:
             memory.add(said, **scope, wait=False)  # the host gave other words the same id: both are kept
 
+    def _most(self, memory: Memory) -> int:
+        return memory.bank(user_id=self.user_id, agent_id=self.agent_id).max_text_bytes
+
 
 def plain(memory: Memory | AsyncMemory) -> Memory:
     """The synchronous verbs; whoever awaits runs them in a thread."""
     return memory.sync if isinstance(memory, AsyncMemory) else memory
+
+
+def session_of(host_id: Any) -> str | None:
+    """A session id from the host's own name of a conversation; a digest where a session cannot be called that."""
+    name = "" if host_id is None else str(host_id)
+    try:
+        return scope_id(name, "session_id") if name else None
+    except InvalidScope:
+        return digest(name)
+
+
+def fitting(text: str, most: int) -> str:
+    """What can be kept of a text: whole characters of at most so many bytes; half of a character becomes a "?"."""
+    return text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
 
 
 def text_of(content: Any) -> str:

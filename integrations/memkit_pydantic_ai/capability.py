@@ -4,17 +4,17 @@ What a run needs is kept by the instance that `for_run` makes for it, so one cap
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, TextContent, UserContent, UserPromptPart
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 
 from memkit import AsyncMemory, Memory
-from memkit_plug.talk import Recalled, Talk, text_of
+from memkit_plug.talk import Recalled, Talk, session_of, text_of
 
 
 @dataclass
@@ -31,7 +31,7 @@ class MemkitCapability(AbstractCapability[Any]):
     async def for_run(self, ctx: RunContext[Any]) -> MemkitCapability:
         user_id = self.user_id if isinstance(self.user_id, str) else self.user_id(ctx)
         session_id = getattr(ctx, "conversation_id", None)
-        talk = Talk(self.memory, user_id, self.agent_id, session_id or None, self.max_tokens)
+        talk = Talk(self.memory, user_id, self.agent_id, session_of(session_id), self.max_tokens)
         return replace(self, _talk=talk, _recalled=None)
 
     async def before_model_request(
@@ -40,13 +40,13 @@ class MemkitCapability(AbstractCapability[Any]):
         """The block stands before the user's words, in a copy of the message that holds them."""
         assert self._talk is not None
         if self._recalled is None:
-            self._recalled = await self._talk.arecall(text_of(ctx.prompt))
+            self._recalled = await self._talk.arecall(_words(ctx.prompt))
         if not self._recalled.block:
             return request_context
         return replace(request_context, messages=_with_block(request_context.messages, self._recalled.block))
 
     async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
-        text = text_of(ctx.prompt)
+        text = _words(ctx.prompt)
         if self.learn and self._talk is not None and text.strip():
             recalled = self._recalled or Recalled()
             await self._talk.alearn(
@@ -54,6 +54,13 @@ class MemkitCapability(AbstractCapability[Any]):
                 reply=result.output if isinstance(result.output, str) else "", trace_id=recalled.trace_id,
             )  # fmt: skip
         return result
+
+
+def _words(prompt: str | Sequence[UserContent] | None) -> str:
+    """A `TextContent` has its words in `content`."""
+    if prompt is None or isinstance(prompt, str):
+        return prompt or ""
+    return text_of([part.content if isinstance(part, TextContent) else part for part in prompt])
 
 
 def _with_block(messages: list[ModelMessage], block: str) -> list[ModelMessage]:

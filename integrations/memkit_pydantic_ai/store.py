@@ -71,11 +71,7 @@ class MemkitMemoryStore:
             change.write(_ROOT + path, content, extra)
             return there is not None
 
-        existed, replayed = await asyncio.to_thread(self._once, path, decide, operation)
-        if replayed is not None:
-            return replayed
-        file = (await asyncio.to_thread(self._files.all, _ROOT + path)).get(_ROOT + path)
-        return MemoryMutation(version=_version(file.record) if file else None, replayed=False, existed=existed)
+        return await asyncio.to_thread(self._once, path, decide, operation)
 
     async def delete(
         self, path: str, *, expected_version: str | None, operation: MemoryOperation | None = None
@@ -90,8 +86,7 @@ class MemkitMemoryStore:
                 change.note(note)
             return there is not None
 
-        existed, replayed = await asyncio.to_thread(self._once, path, decide, operation)
-        return replayed or MemoryMutation(version=None, replayed=False, existed=existed)
+        return await asyncio.to_thread(self._once, path, decide, operation)
 
     async def list_paths(self, prefix: str = "", *, limit: int) -> list[str]:
         if prefix:
@@ -99,24 +94,22 @@ class MemkitMemoryStore:
         found = await asyncio.to_thread(self._files.all, _ROOT + prefix)
         return [path[len(_ROOT) :] for path in found][: max(limit, 0)]
 
-    def _once(
-        self, path: str, decide: Callable[[Change], bool], operation: MemoryOperation | None
-    ) -> tuple[bool, MemoryMutation | None]:
+    def _once(self, path: str, decide: Callable[[Change], bool], operation: MemoryOperation | None) -> MemoryMutation:
         _check(path)
-        if operation is None:
-            return self._files.change(_ROOT + path, decide), None
 
         def unless_done(change: Change) -> bool:
             # looked up anew each time: another process may have done it between two attempts
-            receipt = self._receipt(operation)
+            receipt = self._receipt(operation) if operation is not None else None
             if receipt is not None:
                 raise _Done(receipt)
             return decide(change)
 
+        decision_id = self._decision(operation) if operation is not None else None
         try:
-            return self._files.change(_ROOT + path, unless_done, decision_id=self._decision(operation)), None
+            existed, ops = self._files.change(_ROOT + path, unless_done, decision_id=decision_id)
         except _Done as done:
-            return done.receipt.existed, done.receipt
+            return done.receipt
+        return MemoryMutation(version=_written(ops[0]) if ops else None, replayed=False, existed=existed)
 
     def _decision(self, operation: MemoryOperation) -> str:
         return "u_" + digest(["harness", *self._scope, operation.id])[:28]
@@ -126,11 +119,8 @@ class MemkitMemoryStore:
         if op is None:
             return None
         if _fingerprint(op) != operation.fingerprint:
-            raise MemoryOperationConflictError(
-                f"operation id {operation.id!r} was reused with different arguments"
-            )
-        version = None if op.after is None else _version(op.after)
-        return MemoryMutation(version=version, replayed=True, existed=op.before is not None)
+            raise MemoryOperationConflictError(f"operation id {operation.id!r} was reused with different arguments")
+        return MemoryMutation(version=_written(op), replayed=True, existed=op.before is not None)
 
 
 class _Done(Exception):
@@ -141,6 +131,11 @@ class _Done(Exception):
 
 def _fingerprint(op: Op) -> Any:
     return op.text if op.after is None else (op.after.metadata.get("extra") or {}).get("fingerprint")
+
+
+def _written(op: Op) -> str | None:
+    """The version that an op led to, whatever others have written since; None where it ended the file."""
+    return None if op.after is None else _version(op.after)
 
 
 def _version(record: MemoryRecord) -> str:

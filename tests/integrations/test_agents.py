@@ -123,6 +123,45 @@ def test_what_is_popped_is_unlearned_once(session: MemkitSession, memory: Memory
     assert texts(memory) == []
 
 
+def test_words_said_again_and_again_are_unlearned_pop_by_pop(session: MemkitSession, memory: Memory) -> None:
+    for _ in range(4):
+        asyncio.run(session.add_items([user("I live in Oslo.")]))  # type: ignore[list-item]
+        memory.flush()
+    for left in (1, 1, 1, 0):
+        asyncio.run(session.pop_item())
+        assert len(texts(memory)) == left
+
+
+def test_a_pop_leaves_what_was_said_in_another_session(session: MemkitSession, memory: Memory) -> None:
+    other = MemkitSession(SQLiteSession("chat-2"), memory, user_id="ana")
+    for one in (session, other):
+        asyncio.run(one.add_items([user("I live in Oslo.")]))  # type: ignore[list-item]
+        memory.flush()
+    asyncio.run(session.pop_item())
+    assert texts(memory) == ["User lives in Oslo."]
+    asyncio.run(other.pop_item())
+    assert texts(memory) == []
+
+
+def test_a_pop_leaves_what_later_words_build_on(
+    session: MemkitSession, memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    asyncio.run(session.add_items([user("I live in Oslo.")]))  # type: ignore[list-item]
+    memory.flush()
+    memory.add("I moved to Bergen.", user_id="ana")
+    before = texts(memory)
+    asyncio.run(session.pop_item())
+    assert texts(memory) == before
+    assert caplog.messages == ["a popped message could not be un-learned: later memories build on it"]
+
+
+def test_a_message_that_was_too_long_to_be_kept_whole_is_unlearned_too(session: MemkitSession, memory: Memory) -> None:
+    asyncio.run(session.add_items([user("I live in Oslo. " + "x" * 300_000)]))  # type: ignore[list-item]
+    assert texts(memory)
+    asyncio.run(session.pop_item())
+    assert texts(memory) == []
+
+
 def test_a_pop_unlearns_what_was_redacted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with Memory(tmp_path / "m", redact=lambda text: text.replace("Oslo", "[city]")) as memory:
         inner = SQLiteSession("s", tmp_path / "s.db")

@@ -12,8 +12,9 @@ import pytest
 pytest.importorskip("langchain.agents.middleware", reason="needs the extra langchain")
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import SummarizationMiddleware
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -68,14 +69,15 @@ def texts(memory: Memory, user_id: str = "ana") -> list[str]:
 
 
 def test_recall_reaches_the_model_and_never_the_state(memory: Memory) -> None:
-    app, model = agent(memory, [AIMessage("Buddy.")], prompt="Be brief.")
+    app, model = agent(memory, [AIMessage("Woof.")], prompt="Be brief.")
     state = app.invoke(said("What is my dog called?"), thread("t"))
     system = model.seen[0][0]
     assert isinstance(system, SystemMessage)
     assert system.content.startswith("Be brief.\n\n")
     assert "Buddy" in system.content
-    assert [message.content for message in state["messages"]] == ["What is my dog called?", "Buddy."]
-    assert "memkit" not in str(app.get_state(thread("t")))
+    assert state.keys() == {"messages"}
+    assert [message.content for message in state["messages"]] == ["What is my dog called?", "Woof."]
+    assert "Buddy" not in str(app.get_state(thread("t")))
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -120,6 +122,48 @@ def test_a_run_that_is_repeated_is_learned_once(memory: Memory) -> None:
     app.invoke(message, thread("t"))
     assert texts(memory) == known
     assert len(memory.decisions(user_id="ana")) == decided
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_history_that_is_summarised_meanwhile_hides_nothing_the_user_said(memory: Memory, is_async: bool) -> None:
+    calls = [AIMessage("", tool_calls=[{"name": "clock", "args": {}, "id": f"{n}"}]) for n in range(3)]
+    model = Model(messages=iter([*calls, AIMessage("Noted."), AIMessage("Tea.")]), seen=[])
+    writer = Model(messages=iter([AIMessage("The assistant lives in Paris.")] * 9), seen=[])
+    app = create_agent(
+        model, [clock], checkpointer=InMemorySaver(),
+        middleware=[
+            SummarizationMiddleware(writer, trigger=("messages", 5), keep=("messages", 2)),
+            MemkitMiddleware(memory, user_id="ana"),
+        ],
+    )  # fmt: skip
+    for text in ("My dog and I live in Oslo.", "I like tea."):
+        if is_async:
+            asyncio.run(app.ainvoke(said(text), thread("t")))
+        else:
+            app.invoke(said(text), thread("t"))
+    assert "Paris" in str(model.seen[-1]), "the history was summarised"
+    assert all("Buddy" in messages[0].content for messages in model.seen[:4]), "one recall serves the run"
+    memory.flush()
+    learned = [turn.text for turn in memory.bank(user_id="ana").turns("t")]
+    assert learned == ["My dog and I live in Oslo.", "I like tea."]
+
+
+def test_messages_that_langchain_wrote_are_nobodys_words(memory: Memory) -> None:
+    app, _ = agent(memory, [AIMessage("Noted.")])
+    notice = HumanMessage("I live in Paris.", additional_kwargs={"lc_source": "async_subagent"})
+    app.invoke({"messages": [HumanMessage("I live in Oslo."), notice]}, thread("t"))
+    assert texts(memory) == ["User adopted a dog named Buddy.", "User lives in Oslo."]
+
+
+@pytest.mark.parametrize("name", ["é" * 300, "é" * 256], ids=["no session id", "no room for a key"])
+def test_a_thread_of_any_name_is_learned_from(memory: Memory, name: str) -> None:
+    middleware = MemkitMiddleware(memory, user_id="ana")
+    model = Model(messages=iter([AIMessage("Noted.")] * 2), seen=[])
+    app = create_agent(model, [], middleware=[middleware], checkpointer=InMemorySaver())
+    for number, text in enumerate(("I live in Oslo.", "I like tea.")):
+        app.invoke({"messages": [{"role": "user", "content": text, "id": f"m{number}"}]}, thread(name))
+    assert {"User lives in Oslo.", "User likes tea."} <= set(texts(memory))
+    assert middleware.trace_id("m0", user_id="ana", thread_id=name)
 
 
 def test_users_are_told_apart_by_the_runtime(memory: Memory) -> None:

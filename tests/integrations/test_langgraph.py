@@ -158,6 +158,34 @@ def test_the_verbs_of_memkit_work_on_items(store: MemkitStore, memory: Memory) -
     assert store.get(NS, "k").value == {"v": "after"}
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"text": "not json"}, {"text": "[1]"}, {"metadata": {}}, {"metadata": {"namespace": ["x"], "key": "k"}}],
+    ids=str,
+)
+def test_an_item_that_was_changed_into_none_is_gone_for_every_store(
+    store: MemkitStore, memory: Memory, change: dict[str, Any]
+) -> None:
+    store.put(NS, "k", {"v": 1})
+    assert store.get(NS, "k") is not None
+    memory.update(memory.list(user_id="langgraph")[0].id, user_id="langgraph", **change)
+    changed = memory.history(user_id="langgraph")[-1]
+    for one in (store, MemkitStore(memory)):
+        assert one.get(NS, "k") is None
+        assert one.search(()) == []
+    memory.undo(user_id="langgraph", op_id=changed.op_id)
+    for one in (store, MemkitStore(memory)):
+        assert [item.value for item in one.search(())] == [{"v": 1}]
+
+
+def test_an_item_that_was_moved_is_in_one_place_for_every_store(store: MemkitStore, memory: Memory) -> None:
+    store.put(NS, "k", {"v": 1})
+    record = memory.list(user_id="langgraph")[0]
+    memory.update(record.id, user_id="langgraph", metadata={**record.metadata, "key": "other"})
+    for one in (store, MemkitStore(memory)):
+        assert [item.key for item in one.search(())] == ["other"]
+
+
 def test_a_double_that_an_undo_brings_back_ends_with_the_next_put(store: MemkitStore, memory: Memory) -> None:
     store.put(NS, "k", {"v": 1})
     store.delete(NS, "k")

@@ -137,6 +137,14 @@ def test_async_clients_with_either_memory(memory: Memory, tmp_path: Path, api: S
     assert texts(memory) == ["User adopted a dog named Buddy."]
 
 
+def test_one_message_that_is_too_long_costs_no_other(memory: Memory, client: Any) -> None:
+    ana = wrap(client, memory, user_id="ana")
+    long = {"role": "user", "content": "x " * 150_000}
+    reply = ana.chat.completions.create(model="stub", messages=[*SAID, long])
+    assert "User adopted a dog named Buddy." in texts(memory)
+    assert answered(memory, trace_id(reply)) == "You have a dog named Buddy."
+
+
 def test_what_cannot_be_wrapped_says_so(memory: Memory, tmp_path: Path, client: Any) -> None:
     with pytest.raises(InvalidInput, match="cannot be wrapped"):
         wrap(object(), memory, user_id="ana")

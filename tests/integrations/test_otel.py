@@ -179,6 +179,43 @@ def test_the_managers_model_calls_are_children_with_usage(tmp_path: Path, export
         assert {span.parent.span_id for span in later} == {added.context.span_id}
 
 
+def test_calls_may_tell_of_the_same_adds_at_once(memory: Memory, exporter: Exporter) -> None:
+    from memkit_otel import instrument
+
+    decisions, decided, others = memory.decisions, [], []
+
+    def overtaken(**kwargs: Any) -> Any:
+        if others:
+            others.pop()()
+        return decisions(**kwargs) if decided else []
+
+    memory.decisions = overtaken  # type: ignore[method-assign]
+    instrument(memory, tracer_provider=exporter.provider)
+    added = [memory.add(text, user_id="ana", wait=False) for text in ("I live in Oslo.", "I like tea.")]
+    decided += [memory.bank(user_id="ana").settled(one.trace_id, 20) for one in added]
+    others.append(lambda: memory.search("tea", user_id="ana"))  # it tells of the second add first
+    memory.add("I work as a nurse.", user_id="ana")
+    memory.flush()
+    assert len(memory.list(user_id="ana")) == 3
+
+
+def test_an_add_that_was_erased_is_not_asked_for_again(memory: Memory, exporter: Exporter) -> None:
+    from memkit_otel import instrument
+
+    asked: list[Any] = []
+    memory.decisions = lambda **kwargs: asked.append(kwargs) or []  # type: ignore[method-assign, assignment]
+    instrument(memory, tracer_provider=exporter.provider)
+    memory.add("I live in Oslo.", user_id="ana", agent_id="coder", wait=False)
+    for count in (1, 2):
+        memory.search("Oslo", user_id="ana")
+        assert len(asked) == count, "nothing is decided yet"
+    memory.erase(user_id="ana")
+    memory.search("Oslo", user_id="ana")
+    asked.clear()
+    memory.search("Oslo", user_id="ana")
+    assert asked == []
+
+
 def test_feedback_is_an_evaluation_of_what_was_served(memory: Memory, exporter: Exporter) -> None:
     from opentelemetry.sdk._logs import LoggerProvider
     from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor

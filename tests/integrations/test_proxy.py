@@ -209,6 +209,39 @@ def test_a_client_that_hangs_up_ends_the_request_and_is_learned_from(memory: Mem
         assert settled(memory, 1) == ["User adopted a dog named Buddy."]
 
 
+def test_a_client_that_hangs_up_before_the_reply_begins_ends_the_request_and_is_learned_from_once(
+    memory: Memory,
+) -> None:
+    ended: list[str] = []
+
+    async def never(request: httpx.Request) -> httpx.Response:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("the request to the API")
+        raise AssertionError("nobody waits for it")
+
+    async def hang_up() -> None:
+        app = proxy_app(memory, "http://127.0.0.1:1/v1", user_id="ana", transport=httpx.MockTransport(never))
+        incoming = [{"type": "http.request", "body": json.dumps(SAID).encode()}, {"type": "http.disconnect"}]
+        path = "/v1/chat/completions"
+        asgi = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
+        for _ in range(2):  # and a retry
+            left = iter(incoming)
+
+            async def receive(left: Iterator[Any] = left) -> Any:
+                return next(left)
+
+            async def send(message: Any) -> None:
+                raise AssertionError("nobody is there")
+
+            await asyncio.wait_for(app(asgi, receive, send), 20)
+
+    asyncio.run(hang_up())
+    assert len(ended) == 2
+    assert [turn.text for turn in memory.bank(user_id="ana").turns()] == ["I adopted a dog named Buddy."]
+
+
 def test_errors_of_the_api_pass_and_are_not_learned_from(memory: Memory, api: StubServer) -> None:
     with running(proxy_app(memory, api.url)) as base:
         api.plan(stub_server.status(429, retry_after=7))

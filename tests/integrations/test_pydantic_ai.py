@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pydantic_ai.capabilities", reason="needs the extra pydantic-ai")
 
 from pydantic_ai import Agent
-from pydantic_ai.messages import ModelResponse, TextPart
+from pydantic_ai.messages import ModelResponse, TextContent, TextPart
 from pydantic_ai.models.function import FunctionModel
 
 from memkit import Memory
@@ -53,6 +53,16 @@ def test_what_the_user_says_is_learned_and_the_reply_is_not(memory: Memory) -> N
     agent = Agent(model([], "I live in Paris."), capabilities=[MemkitCapability(memory, user_id="ana")])
     asyncio.run(agent.run("I live in Oslo."))
     assert texts(memory) == ["User adopted a dog named Buddy.", "User lives in Oslo."]
+
+
+def test_text_with_metadata_is_recalled_for_and_learned(memory: Memory) -> None:
+    seen: list[Any] = []
+    agent = Agent(model(seen), capabilities=[MemkitCapability(memory, user_id="ana")])
+    prompt = [TextContent("My dog and I live in Oslo.", metadata={"row": 7}), "I like tea."]
+    asyncio.run(agent.run(prompt))
+    assert "Buddy" in str(seen[0])
+    memory.flush()
+    assert memory.bank(user_id="ana").turns()[-1].text == "My dog and I live in Oslo.\nI like tea."
 
 
 def test_one_capability_serves_concurrent_runs_of_many_users(memory: Memory) -> None:
@@ -113,6 +123,24 @@ def test_versions_are_compared_and_set(store: Any) -> None:
         assert again.version not in (first.version, second.version)
 
     asyncio.run(check())
+
+
+def test_a_write_tells_its_own_version_whoever_writes_next(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = pytest.importorskip("pydantic_ai_harness.memory", reason="needs pydantic-ai-harness")
+    mine, other = MemkitMemoryStore(memory, user_id="ana"), MemkitMemoryStore(memory, user_id="ana")
+    change = mine._files.change
+
+    def overtaken(*args: Any, **kwargs: Any) -> Any:
+        done = change(*args, **kwargs)
+        there = asyncio.run(other.read("a", max_chars=9))
+        asyncio.run(other.write("a", "theirs", expected_version=there.version))
+        return done
+
+    monkeypatch.setattr(mine._files, "change", overtaken)
+    written = asyncio.run(mine.write("a", "mine", expected_version=None))
+    monkeypatch.undo()
+    with pytest.raises(harness.MemoryConflictError):
+        asyncio.run(mine.write("a", "mine again", expected_version=written.version))
 
 
 def test_an_operation_counts_once(store: Any) -> None:
