@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memkit.errors import MemkitError
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m memkit_mcp", description=__doc__)
-    parser.add_argument("--store", default="./memory")
+    parser.add_argument("--store", type=Path, default=Path("./memory"))
     parser.add_argument("--user", required=True)
     parser.add_argument("--agent")
     parser.add_argument("--model")
@@ -25,8 +26,10 @@ def main() -> int:
 
     def open_memory() -> Memory:
         from memkit import Memory
+        from memkit.pipeline.embedding import embedder_for
 
-        return Memory(args.store, model=args.model, embedder=args.embedder)
+        embedder = embedder_for(args.store, args.embedder, embeds=True)
+        return Memory(args.store, model=args.model, embedder=embedder)
 
     try:
         serve_stdio(open_memory, Tenant(args.user, args.agent))

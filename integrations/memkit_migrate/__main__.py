@@ -18,12 +18,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--user", help="whose memories those are that name nobody (langgraph: all of them)")
     parser.add_argument("--user-label", type=int, default=-1, help="langgraph: which label of a namespace is the user")
     parser.add_argument("--dry-run", action="store_true", help="read and check only")
+    parser.add_argument("--embedder", help="of a new store, or to embed at once; else the app does, later")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(argv)
     try:
         report = run(
-            args.source, args.path, args.store, user_id=args.user, user_label=args.user_label, dry_run=args.dry_run
-        )
+            args.source, args.path, args.store, user_id=args.user, user_label=args.user_label, dry_run=args.dry_run,
+            embedder=args.embedder,
+        )  # fmt: skip
     except MemkitError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 2

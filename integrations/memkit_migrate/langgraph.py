@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from memkit.errors import InvalidInput
-from memkit_migrate.moving import Foreign, Unreadable, key_of, moment, text_in
+from memkit_migrate.moving import Foreign, Unreadable, key_of, moment, text_in, text_key
 
 Found = Iterator[Foreign | Unreadable]
 
@@ -40,10 +40,13 @@ def from_langgraph(source: Any, *, user_id: str | None = None, user_label: int =
 
 def _rest(value: Any) -> dict[str, Any]:
     """What the value holds beside its text."""
-    if not isinstance(value, dict):
+    if not isinstance(value, Mapping):
         return {}
-    return {name: one for name, one in value.items() if isinstance(one, int | float | bool)
-            or (isinstance(one, str) and one.strip() != text_in(value))}  # fmt: skip
+    key = text_key(value)
+    rest = {str(name): one for name, one in value.items() if name != key}
+    if key is not None and (inner := _rest(value[key])):
+        rest[key] = inner
+    return rest
 
 
 def _in_file(path: Path) -> Iterator[tuple[Sequence[str], str, Any, Any]]:

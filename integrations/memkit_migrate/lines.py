@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from memkit.errors import InvalidInput
 from memkit.inputs import has_surrogates
@@ -18,15 +18,25 @@ MAX_LINE = 1_000_000
 def from_jsonl(path: str | Path, *, user_id: str | None = None) -> Iterator[Foreign | Unreadable]:
     place = Path(path).expanduser()
     try:
-        file = place.open(encoding="utf-8", errors="surrogateescape")
+        file = place.open(encoding="utf-8-sig", errors="surrogateescape")
     except OSError as error:
         raise InvalidInput(f"cannot read {place}", why=str(error.strerror), fix="pass a file of JSON lines") from None
     with file:
         number = 0
         while raw := file.readline(MAX_LINE):
             number += 1
-            if raw.strip():
+            if _goes_on(file, raw):
+                yield Unreadable(f"line {number}", f"it is longer than {MAX_LINE:,} characters")
+            elif raw.strip():
                 yield _memory(raw, user_id, f"line {number}")
+
+
+def _goes_on(file: TextIO, raw: str) -> bool:
+    """Whether `raw` is only the beginning of its line; if so, the rest of the line is read past."""
+    longer = False
+    while len(raw) == MAX_LINE and not raw.endswith("\n") and (raw := file.readline(MAX_LINE)):
+        longer = True
+    return longer
 
 
 def _memory(raw: str, user_id: str | None, where: str) -> Foreign | Unreadable:

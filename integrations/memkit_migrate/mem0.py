@@ -65,7 +65,7 @@ def _point(raw: Any, user_id: str | None, where: str) -> Foreign | Unreadable:
 
 def _exported(place: Path, user_id: str | None) -> Found:
     try:
-        raw = json.loads(place.read_text(encoding="utf-8"))
+        raw = json.loads(place.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InvalidInput(f"cannot read {place}", why=str(error.strerror), fix="pass a folder or a file") from None
     except (ValueError, RecursionError):  # also what is not UTF-8, and what is nested without end

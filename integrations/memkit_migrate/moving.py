@@ -18,6 +18,8 @@ MOST_PROBLEMS = 100
 """Records that a report names; the rest are counted."""
 MOST_NESTED = 16
 """How deep the words of a record are looked for."""
+_WORDS = ("text", "memory", "data", "content", "value", "fact")
+"""The keys that hold them, the likeliest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,10 @@ def text_in(value: Any, deeper: int = MOST_NESTED) -> str:
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, Mapping) and deeper:
-        for name in ("text", "memory", "data", "content", "value", "fact"):
-            if text := text_in(value.get(name), deeper - 1):
-                return text
+        return next((text for name in _WORDS if (text := text_in(value.get(name), deeper - 1))), "")
     return ""
+
+
+def text_key(value: Mapping[str, Any]) -> str | None:
+    """The key under which `text_in` finds the words."""
+    return next((name for name in _WORDS if text_in(value.get(name), MOST_NESTED - 1)), None)

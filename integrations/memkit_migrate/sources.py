@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 from memkit import Memory
 from memkit.errors import InvalidInput
+from memkit.pipeline.embedding import embedder_for
 from memkit_migrate.langgraph import from_langgraph
 from memkit_migrate.lines import from_jsonl
 from memkit_migrate.mem0 import from_mem0
@@ -25,8 +27,10 @@ def read(source: str, path: str, user_id: str | None, user_label: int) -> Iterat
     raise InvalidInput(f"nothing is known of {source!r}", fix=f"use one of {', '.join(SOURCES)}")
 
 
-def run(source: str, path: str, store: str, *, user_id: str | None, user_label: int, dry_run: bool) -> Report:
-    """A source that cannot be read, or has nothing to move, begins no store."""
+def run(source: str, path: str, store: str, *, user_id: str | None, user_label: int, dry_run: bool,
+        embedder: str | None = None) -> Report:  # fmt: skip
+    """A source that cannot be read, or has nothing to move, begins no store. embedder: by name, of a new store, or to
+    embed at once; else what is moved is embedded when the store's app next opens it."""
     found = read(source, path, user_id, user_label)
     if dry_run:
         return migrate(None, found, dry_run=True)
@@ -37,5 +41,6 @@ def run(source: str, path: str, store: str, *, user_id: str | None, user_label: 
             break
     else:
         return migrate(None, head)
-    with Memory(store) as memory:
+    chosen = embedder_for(Path(store), embedder, embeds=False)
+    with Memory(store, embedder=chosen, config={"workers": 0}) as memory:  # turns that wait are the app's to decide
         return migrate(memory, itertools.chain(head, found))

@@ -14,12 +14,13 @@ import typer
 from memkit.adapters.plan import AliasState
 from memkit.adapters.registry import ANY, Expected, Known, Registry
 from memkit.cli import show
-from memkit.errors import AdapterError, InvalidInput
+from memkit.errors import AdapterError, InvalidInput, NotAStore
 from memkit.models import JSON
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Adapters in service.")
 
 NOTHING_TO_DO = 4
+REGISTRY = "registry.sqlite"
 Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store.")]
 Digest = Annotated[str, typer.Argument(help="Digest of an adapter, or its first 6 characters or more.")]
 MaybeDigest = Annotated[str | None, typer.Argument(help="Digest of an adapter, or its first 6 characters or more.")]
@@ -273,12 +274,11 @@ def _report(registry: Registry, alias: str, digest: str | None, examples: int, j
 
 @contextmanager
 def _registry(store: Path) -> Generator[Registry]:
-    """The store's registry; `--store` may name the registry's folder itself."""
-    root = store if (store / "registry.sqlite").is_file() else store / "adapters"
-    if not store.is_dir():
-        raise InvalidInput(
-            f"there is no store at {store}", why="the folder does not exist", fix="name it with --store PATH"
-        )
+    """The store's registry; `--store` may name the registry's folder itself. Nothing is made where there is neither."""
+    root = store if (store / REGISTRY).is_file() else store / "adapters"
+    if not (store / "memkit.json").is_file() and not (root / REGISTRY).is_file():
+        why = "it holds neither memkit.json nor adapters" if store.is_dir() else "the folder does not exist"
+        raise NotAStore(f"there is no store at {store}", why=why, fix="name it with --store PATH")
     registry = Registry(root)
     try:
         yield registry
@@ -291,7 +291,8 @@ def _expected(registry: Registry, text: str | None) -> Expected:
         return ANY
     if text == "base":
         return None
-    return int(text) if text.isdigit() and len(text) < 6 else registry.find(text)
+    # isdigit takes "²" for a number, and int() does not
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else registry.find(text)
 
 
 def _moved(state: AliasState, json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from memkit.cli import adapters, servers, show
 from memkit.errors import InvalidInput, NotAStore
 from memkit.memory import Memory
 from memkit.models import to_json
-from memkit.pipeline import portability
+from memkit.pipeline import adopting, embedding, portability
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -30,7 +31,9 @@ Agent = Annotated[str | None, typer.Option("--agent", help="Narrow to one agent 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Model = Annotated[str | None, typer.Option("--model", "-m", help='"openai:NAME", "hf:PATH"; without it, the rules.')]
 BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Endpoint of an openai: model.")]
-Embedder = Annotated[str | None, typer.Option("--embedder", help='"hash" (default), "minilm", "openai:NAME".')]
+Embedder = Annotated[
+    str | None, typer.Option("--embedder", help='"hash", "minilm", "openai:NAME"; without it, the store\'s own.')
+]
 
 DEFAULT_STORE = Path("./memory")
 
@@ -42,13 +45,28 @@ def opened(
     embedder: str | None = None,
     *,
     create: bool = False,
+    embeds: bool = False,
 ) -> Memory:
-    """Only what adds to a store may begin one: a mistyped path is an error, not an empty store."""
-    if not create and not (store / "memkit.json").exists():
-        raise NotAStore(f"there is no store at {store}", fix="check --store, or begin one with `memkit add`")
+    """Only what adds to a store may begin one: a mistyped path is an error, not an empty store. What embeds nothing
+    works for every store, whatever its embedder is: no model is loaded."""
+    if not create:
+        there(store)
     options: dict[str, Any] = {"base_url": base_url} if base_url else {}
+    chosen = embedding.embedder_for(store, embedder, embeds=embeds)
     # Turns that the app accepted are the app's to decide, with its own model: looking at a store decides nothing.
-    return Memory(store, model=model, embedder=embedder, config={"workers": 0}, **options)
+    return Memory(store, model=model, embedder=chosen, config={"workers": 0}, **options)
+
+
+def there(store: Path) -> None:
+    if not (store / "memkit.json").exists():
+        raise NotAStore(f"there is no store at {store}", fix="check --store, or begin one with `memkit add`")
+
+
+def piped() -> str:
+    """Standard input. Bytes that are no text there become halves of characters, which the verbs refuse in words."""
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")
+    return sys.stdin.read()
 
 
 def moment(given: str | None) -> int | str | None:
@@ -73,10 +91,10 @@ def add(
     json: Json = False,
 ) -> None:
     """Remember something that was said."""
-    said: dict[str, Any] = {"role": "user", "content": sys.stdin.read() if text == "-" else text}
+    said: dict[str, Any] = {"role": "user", "content": piped() if text == "-" else text}
     if speaker:
         said["name"] = speaker
-    with opened(store, model, base_url, embedder, create=True) as memory:
+    with opened(store, model, base_url, embedder, create=True, embeds=infer) as memory:
         result = memory.add(said, user_id=user, agent_id=agent, session_id=session, at=at, infer=infer)
     if json:
         show.as_json(result)
@@ -100,7 +118,7 @@ def search(
     json: Json = False,
 ) -> None:
     """Find memories."""
-    with opened(store, embedder=embedder) as memory:
+    with opened(store, embedder=embedder, embeds=True) as memory:
         hits = memory.search(query, user_id=user, agent_id=agent, k=k, as_of=moment(as_of))
     if json:
         show.as_json({"trace_id": hits.trace_id, "hits": list(hits)})
@@ -123,7 +141,7 @@ def answer(
     json: Json = False,
 ) -> None:
     """Answer a question from memory (needs --model)."""
-    with opened(store, model, base_url, embedder) as memory:
+    with opened(store, model, base_url, embedder, embeds=True) as memory:
         reply = memory.answer(question, user_id=user, agent_id=agent)
     if json:
         show.as_json(reply)
@@ -223,7 +241,7 @@ def retry(
     json: Json = False,
 ) -> None:
     """Decide parked turns again."""
-    with opened(store, model, base_url, embedder) as memory:
+    with opened(store, model, base_url, embedder, embeds=True) as memory:
         count = memory.retry(user_id=user)
     show.as_json({"retried": count}) if json else show.out.print(f"{count} turns decided again")
     if not count:
@@ -271,13 +289,16 @@ def import_(
         int | None, typer.Option("--user-label", help="Which label of a LangGraph namespace; by default, the last.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and check only.")] = False,
+    embedder: Annotated[
+        str | None, typer.Option("--embedder", help="Of a new store, or to embed at once; else the app does, later.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Read a file that `memkit export` wrote, or move in from another system with --from."""
     if source is not None:
         moved: Any = importlib.import_module("memkit_migrate").run(
             source, str(path), str(store), user_id=user, user_label=-1 if user_label is None else user_label,
-            dry_run=dry_run,
+            dry_run=dry_run, embedder=embedder,
         )  # fmt: skip
         show.as_json(moved.to_dict()) if json else show.out.print("\n".join(map(show.visible, str(moved).splitlines())))
         raise typer.Exit(moved.code)
@@ -291,7 +312,7 @@ def import_(
     else:
         if not store.exists():
             portability.check(path)  # a bad file begins no store
-        with opened(store, create=True) as memory:
+        with opened(store, embedder=embedder, create=True) as memory:
             count = memory.import_(path)
     told = f"{count} records {'would be ' if dry_run else ''}read from {path}"
     show.as_json({"records": count} | ({"dry_run": True} if dry_run else {})) if json else show.out.print(told)
@@ -318,12 +339,12 @@ def doctor(
     json: Json = False,
 ) -> None:
     """Check journal and projection against each other."""
-    if reembed and (store / "memkit.json").exists():
-        from memkit.pipeline.runtime import adopt_embedder
-
-        adopt_embedder(store, embedder)
-    with opened(store, embedder=embedder) as memory:
-        found = memory.doctor(repair=repair, reembed=reembed)
+    there(store)
+    if reembed:
+        found = adopting.adopt_embedder(store, adopting.to_adopt(store, embedder))
+    else:
+        with opened(store, embedder=embedder, embeds=repair) as memory:
+            found = memory.doctor(repair=repair)
     open_ones = [problem for problem in found if not problem.repaired]
     if json:
         show.as_json(found)

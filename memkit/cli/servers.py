@@ -19,7 +19,9 @@ Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", hel
 Agent = Annotated[str | None, typer.Option("--agent", help="Narrow to one agent of the user.")]
 Model = Annotated[str | None, typer.Option("--model", "-m", help='"openai:NAME", "hf:PATH"; without it, the rules.')]
 BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Endpoint of an openai: model.")]
-Embedder = Annotated[str | None, typer.Option("--embedder", help='"hash" (default), "minilm", "openai:NAME".')]
+Embedder = Annotated[
+    str | None, typer.Option("--embedder", help='"hash", "minilm", "openai:NAME"; without it, the store\'s own.')
+]
 Host = Annotated[str, typer.Option("--host", help="Beyond 127.0.0.1, put TLS in front.")]
 Port = Annotated[int, typer.Option("--port", min=1, max=65_535)]
 Tokens = Annotated[Path | None, typer.Option("--tokens", envvar="MEMKIT_TOKENS", help='JSON file: {"TOKEN": "USER"}.')]
@@ -87,9 +89,10 @@ def proxy(
 
 def opened(store: Path, model: str | None, base_url: str | None, embedder: str | None) -> Memory:
     from memkit.memory import Memory
+    from memkit.pipeline.embedding import embedder_for
 
     options: dict[str, Any] = {"base_url": base_url} if base_url else {}
-    return Memory(store, model=model, embedder=embedder, **options)
+    return Memory(store, model=model, embedder=embedder_for(store, embedder, embeds=True), **options)
 
 
 def tenants_of(tokens: Path | None, user: str | None, agent: str | None) -> Tenants | None:

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from memkit.errors import EmbedderMismatch, GateRefused, InvalidInput, MemkitError, NotAStore, NotFound
 from memkit.models import MemoryRecord, Op, to_json
@@ -33,7 +34,7 @@ def fail(error: MemkitError) -> int:
     if "--json" in sys.argv:
         sys.stderr.write(json.dumps({"error": type(error).__name__, "message": str(error)}, ensure_ascii=False) + "\n")
     else:
-        err.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}")
+        err.print(f"[bold red]{type(error).__name__}[/]: {escape(str(error))}", soft_wrap=True)
     return exit_code(error)
 
 
@@ -64,6 +65,13 @@ def visible(text: str) -> str:
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """On a terminal, columns that fit it; elsewhere a line per row, its cells between tabs, never folded or cut."""
+    if not sys.stdout.isatty():
+        lines = [title] if title else []
+        lines += ["\t".join(columns)] if any(columns) else []
+        lines += ["\t".join(Text.from_markup(cell).plain.replace("\n", "; ") for cell in row) for row in rows]
+        sys.stdout.write("".join(line + "\n" for line in lines))
+        return
     view = Table(title=title or None, title_justify="left", header_style="bold", show_lines=False, pad_edge=False)
     for name in columns:
         view.add_column(name, overflow="fold")

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 from memkit.config import Config
 from memkit.embedders.base import Embedder
+from memkit.embedders.recorded import Recorded
+from memkit.errors import EmbedderMismatch
 from memkit.models import Op
+from memkit.pipeline.embedding import is_named, mismatch, name_embedder
 from memkit.pipeline.sealer import Sealer
 
 if TYPE_CHECKING:
@@ -40,6 +43,14 @@ class Projector:
     def project(self, *, maintain: bool = False) -> int:
         """Bring LanceDB up to the journal's newest op. Returns how many ops were written. A child that was forked
         from a user of LanceDB leaves that to others: writing there may hang, and the journal has everything."""
+        try:
+            return self._project(maintain)
+        except EmbedderMismatch as error:
+            if error.details.get("stored") == self._embedder.identity or not self._restored():
+                raise
+            return self._project(maintain)
+
+    def _project(self, maintain: bool) -> int:
         projection, written = self._projection(), 0
         if projection.inherited:
             return 0
@@ -60,14 +71,47 @@ class Projector:
                 self._journal.checkpoint()
         return written
 
-    def rebuild(self) -> None:
+    def rebuild(self, *, adopt: bool = False) -> None:
         """Write the table anew from the journal; readers see the old one until it is complete, unless it was
-        unreadable. Nothing that was moved aside is kept."""
+        unreadable. Nothing that was moved aside is kept. `adopt`: the store becomes one of this embedder, once every
+        memory has been embedded."""
+        projection = self._projection()
+        self._try_embedder()
         with self._journal.applier_lock():
-            seq = self._journal.last_seq()
-            self._projection().rebuild(self._live(seq), seq)
-            self._projection().sweep()
+            if not adopt and not is_named(self._journal, self._embedder):
+                raise mismatch(
+                    self._journal.meta_get("embedder") or "", self._embedder.identity, projection.path.parent
+                )
+            self._rewrite(projection)
+            if adopt:
+                name_embedder(self._journal, self._embedder)
+            projection.sweep()
         self.project()
+
+    def _restored(self) -> bool:
+        """LanceDB holds vectors of another embedder, and the journal names ours: adopting that one was cut short. The
+        journal is right."""
+        projection = self._projection()
+        with self._journal.applier_lock():
+            if not is_named(self._journal, self._embedder):
+                return False
+            try:
+                projection.watermark()  # another process may have been here
+            except EmbedderMismatch:
+                log.warning("LanceDB has vectors of an embedder that the journal does not name; it is built anew")
+                self._try_embedder()
+                self._rewrite(projection)
+            return True
+
+    def _rewrite(self, projection: Projection) -> None:
+        seq = self._journal.last_seq()
+        projection.rebuild(self._live(seq), seq)
+
+    def _try_embedder(self) -> None:
+        """One that does not work is found out before anything is touched."""
+        from memkit.embedders.check import unit_rows
+
+        unit_rows(self._embedder.embed(["memkit"]), 1, self._embedder.dim, self._embedder.identity)
 
     def _live(self, upto: int) -> Iterator[list[ProjectedRow]]:
         """Live memories a page at a time. What is written meanwhile is left out: it comes as ops."""
@@ -87,6 +131,8 @@ class Projector:
     def noticed(self, ops: int) -> None:
         """The journal has grown; the background thread writes it soon."""
         self._waiting += ops
+        if isinstance(self._embedder, Recorded):
+            return  # whoever opens the store with its embedder writes it
         if self._thread is None or not self._thread.is_alive():
             self._start()
         if self._waiting >= self._config.project_every:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from memkit.config import Config
 from memkit.embedders.base import Embedder
-from memkit.errors import StoreDamaged
+from memkit.errors import EmbedderMismatch, StoreDamaged
 from memkit.models import Bank, MemoryRecord, Op
 from memkit.ops import BankState
 
@@ -241,11 +241,15 @@ class BankReader:
         return LiveBank.of([record for _, record in self._journal.live(bank=bank)], self._embedder, seq)
 
     def _healing(self, read: Callable[[], T]) -> T:
-        """`read`, once more after damaged files were moved aside; then the journal's tail is all the longer."""
+        """`read`, once more after damaged files were moved aside; then the journal's tail is all the longer. Or after
+        vectors that an interrupted re-embedding left were replaced; a store of another embedder stays refused."""
         try:
             return read()
         except StoreDamaged:
             self._projection().heal()
+            return read()
+        except EmbedderMismatch:
+            self._catch_up()
             return read()
 
     def _slot(self, bank: Bank) -> _Slot:

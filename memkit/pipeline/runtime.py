@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from memkit.config import Config
 from memkit.embedders.deferred import default_or
-from memkit.errors import EmbedderMismatch, InvalidConfig, StoreClosed
+from memkit.embedders.recorded import Recorded
+from memkit.errors import InvalidConfig, StoreClosed
 from memkit.inputs import has_surrogates, path_of, text_of
 from memkit.journal import Journal
 from memkit.models import Bank
+from memkit.pipeline.embedding import check_embedder, is_named
 from memkit.pipeline.projector import Projector
 from memkit.pipeline.reader import BankReader
 from memkit.pipeline.sealer import Sealer
@@ -78,7 +80,9 @@ class Runtime:
         clock: Clock | None = None,
         ids: Ids | None = None,
         model_options: Mapping[str, Any] | None = None,
+        adopting: bool = False,
     ) -> None:
+        """adopting: the store is about to be embedded anew, and may name another embedder until that is done."""
         self.making = threading.RLock()
         self.path = path_of(path, "path")
         self.config = Config.of(config)
@@ -95,8 +99,9 @@ class Runtime:
         self._closed = False
         self.journal = Journal.open(self.path, clock=self.clock, ids=self.ids)
         try:
-            self._check_embedder()
-        except EmbedderMismatch:
+            if not adopting:
+                check_embedder(self.journal, self.embedder, self.path)
+        except BaseException:
             self.journal.close()
             raise
         self.reader = BankReader(
@@ -249,6 +254,11 @@ class Runtime:
         return self.adapters.ranker(user_id) if self.has_adapters else None
 
     @property
+    def has_vectors(self) -> bool:
+        """Whether LanceDB can be written from here: with the embedder that the store names, and no stand-in for it."""
+        return not isinstance(self.embedder, Recorded) and is_named(self.journal, self.embedder)
+
+    @property
     def ready(self) -> bool:
         """Whether turns can be decided at once. Before the first one the model is loaded, which may fail."""
         return "writer" in self.__dict__
@@ -331,7 +341,8 @@ class Runtime:
                 self._drain_own()
                 self.traces.flush()
                 if "lancedb" in sys.modules or self.projector.waiting >= self.config.project_every:
-                    self.projector.project()
+                    if self.has_vectors:
+                        self.projector.project()
                     self.sealer.seal()
             finally:
                 self._closed = True
@@ -364,27 +375,6 @@ class Runtime:
             from memkit.backbones import check_options
 
             check_options(self._model, self._model_options)
-
-    def _check_embedder(self) -> None:
-        known = self.journal.meta_get("embedder")
-        if known is None:
-            self.journal.meta_set("embedder", self.embedder.identity)
-        elif known != self.embedder.identity:
-            raise EmbedderMismatch(
-                f"this store was built with the embedder {known}, not {self.embedder.identity}",
-                why="vectors of two embedders cannot be compared",
-                fix=f"open it with that embedder, or re-embed: memkit doctor {self.path} --reembed",
-                stored=known,
-            )
-
-
-def adopt_embedder(path: Path, embedder: Any) -> None:
-    """Make a store accept another embedder: the journal names it, and LanceDB is to be rebuilt with it."""
-    journal = Journal.open(path, clock=SystemClock(), ids=RandomIds())
-    try:
-        journal.meta_set("embedder", default_or(embedder).identity)
-    finally:
-        journal.close()
 
 
 _OPEN: weakref.WeakSet[Runtime] = weakref.WeakSet()

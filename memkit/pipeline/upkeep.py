@@ -9,10 +9,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memkit.errors import EmbedderMismatch, InvalidInput, MemkitError, StoreDamaged
+from memkit.embedders.recorded import Recorded
+from memkit.errors import EmbedderError, EmbedderMismatch, InvalidInput, MemkitError, StoreDamaged
 from memkit.inputs import scope_id
 from memkit.memo import forget_texts
 from memkit.models import JSON, Bank, MemoryRecord
+from memkit.ops import BankState
 from memkit.pipeline.ask import Ask
 from memkit.results import EraseReceipt, Page, ParkedTurn, Problem
 from memkit.store import SEALED
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from memkit.pipeline.runtime import Runtime
 
 _SCAN = 1_000
+_BY_THE_APP = "open the store with its embedder and call flush(): LanceDB is built anew from the journal"
 
 
 def list_page(runtime: Runtime, ask: Ask, limit: int, cursor: str | None) -> Page:
@@ -141,25 +144,31 @@ def doctor(runtime: Runtime, *, repair: bool, reembed: bool) -> list[Problem]:
         for p in runtime.journal.check()
     ]
     if reembed:
-        _rebuild(runtime)
+        runtime.projector.rebuild(adopt=True)
         return [*found, Problem("reembedded", "every memory was embedded anew", "", repaired=True)]
     found += _sealed(runtime)
     damaged: list[Problem] = []
     if (runtime.path / "lance").is_dir() or runtime.projector.failing:
         try:
-            runtime.projector.project()
+            if runtime.has_vectors:
+                runtime.projector.project()
             fix = f"memkit doctor {runtime.path} --repair"
             damaged = [Problem(f"lancedb_{p.what}", p.detail, fix) for p in runtime.projection.check()]
             damaged += _compare(runtime)
-        except EmbedderMismatch:
-            raise
+        except EmbedderMismatch as error:
+            if not isinstance(runtime.embedder, Recorded):
+                raise
+            what = "LanceDB has vectors of another embedder than the journal names"
+            return [*found, Problem("lancedb_other_embedder", f"{what}: {error.what}", _BY_THE_APP)]
+        except EmbedderError as error:
+            return [*found, Problem("projection_failing", error.what, error.fix)]
         except MemkitError as error:
             damaged = [Problem("lancedb_unreadable", error.what, f"memkit doctor {runtime.path} --repair")]
         except Exception as error:  # an embedder, or LanceDB itself
             what = f"LanceDB cannot be brought up to the journal: {type(error).__name__}"
             return [*found, Problem("projection_failing", what, "see the cause: memory.flush() raises it")]
     if damaged and repair:
-        _rebuild(runtime)
+        runtime.projector.rebuild()
         damaged = [Problem(p.code, p.what, p.fix, repaired=True, details=p.details) for p in damaged]
     return found + damaged
 
@@ -179,11 +188,12 @@ def _sealed(runtime: Runtime) -> list[Problem]:
 
 
 def _compare(runtime: Runtime) -> list[Problem]:
-    """The journal's live memories against LanceDB's, user by user."""
+    """The journal's live memories against LanceDB's, user by user, as of what LanceDB covers."""
     found: list[Problem] = []
     for info in runtime.journal.users():
-        truth = {record.id: record for _, record in runtime.journal.live(user_id=info.user_id)}
-        seen = {record.id: record for _, record in runtime.projection.slice(info.user_id).records}
+        there = runtime.projection.slice(info.user_id)
+        truth = {record.id: record for record in _live_at(runtime, info.user_id, there.watermark)}
+        seen = {record.id: record for _, record in there.records}
         wrong = [key for key in truth.keys() | seen.keys() if truth.get(key) != seen.get(key)]
         if wrong:
             found.append(
@@ -195,9 +205,11 @@ def _compare(runtime: Runtime) -> list[Problem]:
     return found
 
 
-def _rebuild(runtime: Runtime) -> None:
-    runtime.journal.meta_set("embedder", runtime.embedder.identity)
-    runtime.projector.rebuild()
+def _live_at(runtime: Runtime, user_id: str, seq: int) -> Iterable[MemoryRecord]:
+    if seq >= runtime.journal.last_seq():
+        return [record for _, record in runtime.journal.live(user_id=user_id)]
+    state = BankState().fold(runtime.journal.ops(user_id=user_id, upto=seq))
+    return list(state)
 
 
 def _encode(seq: int) -> str:

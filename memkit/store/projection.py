@@ -195,7 +195,8 @@ class Projection:
                 f"the store was built with embedder {stored[0]!r} ({stored[1]} numbers per vector), "
                 f"and {self.identity!r} ({self.dim}) is configured",
                 why="vectors of two embedders cannot be compared",
-                fix="configure the former, or re-embed the whole store with `memkit doctor --reembed`",
+                fix="open the store anew with the former, which is the usual fix; or embed everything anew: "
+                "`memkit doctor --reembed --embedder NAME STORE`",
                 stored=stored[0], stored_dim=stored[1],
             )  # fmt: skip
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from memkit.adapters import Registry
 from memkit.adapters.shadow import Compared, ShadowLog
 from memkit.cli.adapters import app
-from memkit.errors import GateRefused, InvalidInput, NotFound, StaleAlias
+from memkit.errors import GateRefused, InvalidInput, NotAStore, NotFound, StaleAlias
 from tests.adapters._make import adapter
 
 
@@ -82,7 +82,7 @@ def test_wrong_input_is_named(store: Path) -> None:
     assert isinstance(call(store, "promote", "nonsense").exception, NotFound)
     assert isinstance(call(store, "promote", good, "--role", "answerer").exception, InvalidInput)
     assert isinstance(call(store, "promote", good, "--alias", "../x").exception, InvalidInput)
-    assert isinstance(call(store / "missing", "list").exception, InvalidInput)
+    assert isinstance(call(store / "missing", "list").exception, NotAStore)
 
 
 def test_canary_and_shadow(store: Path) -> None:

@@ -9,15 +9,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.integrations._env import ENV
 
 
-def memkit(*args: str, cwd: Path, stdin: str = "") -> tuple[int, str, str]:
+def memkit(*args: str, cwd: Path, stdin: bytes = b"") -> tuple[int, str, str]:
+    strict = {"PYTHONPATH": ENV["PYTHONPATH"], "COLUMNS": "80", "PYTHONIOENCODING": "utf-8:strict"}
     done = subprocess.run(
-        [sys.executable, "-c", "from memkit.cli import main; main()", *args], cwd=cwd, input=stdin, text=True,
-        capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"}, check=False,
+        [sys.executable, "-c", "from memkit.cli import main; main()", *args], cwd=cwd, input=stdin, check=False,
+        capture_output=True, env=os.environ | strict,
     )  # fmt: skip
-    return done.returncode, done.stdout, done.stderr
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
 def ok(*args: str, cwd: Path) -> Any:
@@ -107,3 +108,35 @@ def test_hostile_text_is_shown_not_obeyed(tmp_path: Path) -> None:
     _, out, _ = memkit("list", "-u", "ana", cwd=tmp_path)
     assert "\x1b[31mred" not in out
     assert "[bold]x[/bold]" in out
+
+
+def test_standard_input_is_text_or_is_refused_in_words(tmp_path: Path) -> None:
+    assert memkit("add", "-", "-u", "ana", cwd=tmp_path, stdin="I live in Zürich.\r\n".encode())[0] == 0
+    assert "Zürich" in ok("list", "-u", "ana", cwd=tmp_path)["memories"][0]["text"]
+    code, _, err = memkit("add", "-", "-u", "ana", "--json", cwd=tmp_path, stdin=b"I live in Z\xfcrich.")
+    assert (code, json.loads(err)["error"]) == (2, "InvalidText")
+
+
+def test_piped_tables_are_lines_that_can_be_searched(tmp_path: Path) -> None:
+    ok("add", "The train leaves from platform 9, as it does on every day of the week.", "-u", "ana", "--no-infer",
+       cwd=tmp_path)  # fmt: skip
+    (op,) = ok("history", "-u", "ana", cwd=tmp_path)
+    _, out, _ = memkit("history", "-u", "ana", cwd=tmp_path)
+    (line,) = [line for line in out.splitlines() if op["op_id"] in line]
+    assert op["after"]["text"] in line
+    assert line.split("\t")[-1] == op["op_id"]
+    _, _, err = memkit("search", "x", "-u", "ana", "-s", "a-folder-with-a-name/" * 8, cwd=tmp_path)
+    assert len(err.splitlines()) == 1, "what is to be typed next is not broken up"
+
+
+def test_adapters_of_what_is_no_store_are_refused_and_nothing_is_made(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for folder in ("empty", "none"):
+        code, _, err = memkit("adapters", "list", "-s", folder, "--json", cwd=tmp_path)
+        assert (code, json.loads(err)["error"]) == (2, "NotAStore")
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
+    ok("add", "I have a dog.", "-u", "ana", "-s", "empty", cwd=tmp_path)
+    for folder in ("empty", "empty/adapters"):  # the second is the registry, which the first begins
+        assert ok("adapters", "list", "-s", folder, cwd=tmp_path)["adapters"] == []
+    code, _, err = memkit("adapters", "rollback", "-s", "empty", "--expected", "²", "--json", cwd=tmp_path)
+    assert (code, json.loads(err)["error"]) == (2, "NotFound")

@@ -200,7 +200,12 @@ def test_langgraph_files_and_stores(memory: Memory, tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     rows = [
         ("memories.ana", "k1", json.dumps({"kind": "Memory", "content": {"content": "Ana likes tea."}})),
-        ("memories.ana", "k2", json.dumps({"text": "Ana has a dog.", "importance": 3})),
+        (
+            "memories.ana",
+            "k2",
+            json.dumps({"text": "Ana has a dog.", "importance": 3, "tags": ["pet"], "of": {"a": None}}),
+        ),
+        ("memories.ana", "k3", json.dumps({"content": {"content": "Ana skis.", "seen": [1]}, "note": "Ana skis."})),
         ("memories.ben", "k1", json.dumps({"score": 7})),
         ("memories.ben", "k2", "{"),
     ]
@@ -209,10 +214,13 @@ def test_langgraph_files_and_stores(memory: Memory, tmp_path: Path) -> None:
         database.executemany("INSERT INTO store VALUES (?, ?, ?, '2025-01-01', '2025-01-02 03:04:05')", rows)
     database.close()
     report = migrate(memory, from_langgraph(path))
-    assert (report.added, report.problems) == (2, 2)
+    assert (report.added, report.problems) == (3, 2)
     dog = next(record for record in memory.list(user_id="ana") if "dog" in record.text)
-    assert dog.metadata == {"namespace": ["memories", "ana"], "key": "k2", "importance": 3}
-    assert migrate(memory, from_langgraph(path, user_label=5)).problems == 4
+    where = {"namespace": ["memories", "ana"]}
+    assert dog.metadata == where | {"key": "k2", "importance": 3, "tags": ["pet"], "of": {"a": None}}
+    skis = next(record for record in memory.list(user_id="ana") if "skis" in record.text)
+    assert skis.metadata == where | {"key": "k3", "content": {"seen": [1]}, "note": "Ana skis."}
+    assert migrate(memory, from_langgraph(path, user_label=5)).problems == 5
     with pytest.raises(InvalidInput, match="LangGraph"):
         list(from_langgraph(object()))
     memory_store = pytest.importorskip("langgraph.store.memory", reason="needs langgraph").InMemoryStore()
@@ -271,6 +279,25 @@ def test_a_line_or_point_that_cannot_be_read_is_named_and_stops_nothing(tmp_path
     odd: list[Any] = ["text", 7, None, pickle.dumps({"id": 1, "payload": None}), b"\x80\x04K\x01K\x01a."]
     found = list(from_mem0(qdrant_store(tmp_path / "q", odd)))
     assert [type(one) for one in found] == [Unreadable] * len(odd)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_record(tmp_path: Path) -> None:
+    text = json.dumps({"memory": "Ana skis.", "user_id": "ana"})
+    (tmp_path / "a.jsonl").write_text(text, encoding="utf-8-sig")
+    (tmp_path / "a.json").write_text(f"[{text}]", encoding="utf-8-sig")
+    for found in (*from_jsonl(tmp_path / "a.jsonl"), *from_mem0(tmp_path / "a.json")):
+        assert isinstance(found, Foreign), found
+
+
+def test_a_line_that_is_too_long_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    short = '{"text": "Ana skis.", "user_id": "ana"}'
+    fits = short + " " * (1_000_000 - len(short))
+    path.write_text("\n".join(["x" * 2_500_000, short, "", "y" * 1_000_001, fits]))
+    found = list(from_jsonl(path))
+    assert [one.where for one in found] == ["line 1", "line 2", "line 4", "line 5"]
+    assert [type(one) for one in found] == [Unreadable, Foreign, Unreadable, Foreign]
+    assert "longer than 1,000,000 characters" in str(found[0])
 
 
 def test_imported_memories_are_checked_like_all_others(memory: Memory) -> None:

@@ -120,11 +120,10 @@ def test_the_doctor_finds_the_damage_and_repairs_it(store: Path, damage: Callabl
 
 
 def test_reembedding_replaces_every_vector_and_keeps_every_memory(store: Path) -> None:
-    from memkit.pipeline.runtime import adopt_embedder
+    from memkit.pipeline.adopting import adopt_embedder
 
-    adopt_embedder(store, "hash")
+    assert [problem.repaired for problem in adopt_embedder(store, "hash")] == [True]
     with Memory(store) as memory:
-        assert [problem.repaired for problem in memory.doctor(reembed=True)] == [True]
         assert memory.doctor() == []
         assert len(memory.list(user_id="ana")) == 20
         assert memory.search("platform 7", user_id="bob", k=1)[0].text.endswith("platform 7.")

@@ -1,0 +1,115 @@
+"""Which embedder a store is opened with. The journal names it, and refuses every other."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memkit.embedders.deferred import DEFAULT_IDENTITY
+from memkit.embedders.recorded import Recorded, dimension, name_of, remade
+from memkit.errors import EmbedderMismatch
+from memkit.journal import Journal
+from memkit.journal.disk import MARKER
+from memkit.seams import RandomIds, SystemClock
+
+if TYPE_CHECKING:
+    from memkit.embedders.base import Embedder
+
+_NAME = "embedder"
+
+
+def recorded(path: Path) -> Recorded | None:
+    """The embedder that the store names; None where there is no store yet."""
+    if not (path / MARKER).exists():
+        return None
+    journal = Journal.open(path, clock=SystemClock(), ids=RandomIds(), read_only=True)
+    try:
+        identity = journal.meta_get(_NAME)
+        if identity is None:
+            return None
+        return Recorded(identity, dimension(identity) or int(journal.meta_get(_dim_key(identity)) or 0))
+    finally:
+        journal.close()
+
+
+def embedder_for(path: Path, given: str | None, *, embeds: bool) -> Any:
+    """`embedder=` for a store that is opened from a command line, where an embedder can only be named. Without a name
+    it is the store's own: made again where texts or queries are to be embedded, else known by name only."""
+    stored = recorded(path)
+    if stored is None or (given is None and stored.identity == DEFAULT_IDENTITY):
+        return given
+    if given is None and not embeds:
+        return stored
+    if given is None or given == name_of(stored.identity):
+        made = remade(stored.identity, asked=given is not None)
+        if made is not None:
+            return made
+    if given is None:
+        raise _nameless(stored.identity, path)
+    return given
+
+
+def check_embedder(journal: Journal, embedder: Embedder, path: Path) -> None:
+    """The first embedder is the store's; another one is refused."""
+    known = journal.meta_get(_NAME)
+    if known is None:
+        name_embedder(journal, embedder)
+    elif known != embedder.identity:
+        raise mismatch(known, embedder.identity, path)
+    else:
+        _note_dim(journal, embedder)
+
+
+def is_named(journal: Journal, embedder: Embedder) -> bool:
+    return journal.meta_get(_NAME) == embedder.identity
+
+
+def name_embedder(journal: Journal, embedder: Embedder) -> None:
+    _note_dim(journal, embedder)
+    journal.meta_set(_NAME, embedder.identity)
+
+
+def mismatch(stored: str, ours: str, path: Path) -> EmbedderMismatch:
+    name, other = name_of(stored), name_of(ours)
+    usual = f"embedder={name!r} in Python, --embedder {name} on the command line" if name else "pass it as embedder="
+    change = (
+        f"memkit doctor {shlex.quote(str(path))} --reembed --embedder {other}"
+        if other
+        else "memkit.pipeline.adopting.adopt_embedder(path, embedder)"
+    )
+    return EmbedderMismatch(
+        f"this store was built with the embedder {stored}, not {ours}",
+        why="vectors of two embedders cannot be compared",
+        fix=f"open it with the embedder it was built with ({usual}), which is the usual fix; "
+        f"or embed everything anew, for all who use the store: {change}",
+        stored=stored,
+    )
+
+
+def _nameless(stored: str, path: Path) -> EmbedderMismatch:
+    name = name_of(stored)
+    hosted = name is not None and name.startswith("openai:")
+    fix = f"pass --embedder {name}" + (", with OPENAI_BASE_URL where it is a server of your own" if hosted else "")
+    return EmbedderMismatch(
+        f"this embeds text, and the store's embedder {stored} cannot be made from its name",
+        why="nothing says at which endpoint it is" if hosted
+        else "its weights are others than those found here" if name
+        else "it is a function or an object of the app that made the store",
+        fix=(fix if name else "do it from that app")
+        + f"; what embeds nothing works here (list, history, log, export, undo, erase, import) on {path}",
+        stored=stored,
+    )  # fmt: skip
+
+
+def _note_dim(journal: Journal, embedder: Embedder) -> None:
+    """Where the identity does not say how long the vectors are, the journal does."""
+    identity = embedder.identity
+    if dimension(identity) is None and not isinstance(embedder, Recorded):
+        key, dim = _dim_key(identity), str(embedder.dim)
+        if journal.meta_get(key) != dim:
+            journal.meta_set(key, dim)
+
+
+def _dim_key(identity: str) -> str:
+    return f"embedder_dim/{identity}"
