@@ -9,7 +9,7 @@ MemkitError
     │   ├── WrongVocabulary        token ids are missing, or belong to another tokenizer
     │   ├── WrongTemplate          the chat template of this model makes other prompts than the logged ones
     │   ├── BadRow                 a row contradicts itself (lengths, NaN, an empty completion)
-    │   ├── Leakage                held-out users or decisions are among the rows to train on
+    │   ├── Leakage                held-out users or decisions are among the rows to train on, or taught a parent
     │   ├── BadBundle              a bundle is torn, foreign, or was changed
     │   └── OtherData              a checkpoint was written with other rows or another configuration
     ├── StaleLog                   too few effective samples: the log was written by too different a policy
