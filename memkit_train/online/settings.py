@@ -68,7 +68,7 @@ class StopSettings(_Section):
     """Alarm: memories per scene fall below this share of the start's."""
     length: Annotated[float, Field(gt=1)] = 3.0
     """Alarm: replies this many times as long as at the start."""
-    validity: Share = 0.9
+    validity: Share = 0.8
     """Alarm: share of replies that keep the format without the mask, relative to the start."""
     entropy: Share = 0.02
     """Alarm: surprise per token falls below this share of the start's."""

@@ -29,6 +29,18 @@ def build(
     typer.echo(f"made {out / 'skilled'} and {out / 'biased'}")
 
 
+@app.command()
+def bias(
+    out: Annotated[Path, typer.Option(help="folder that gets biased/")] = CHECKPOINTS,
+    skilled: Annotated[Path, typer.Option(help="a skilled checkpoint")] = CHECKPOINTS / "skilled",
+) -> None:
+    """The last stage of `build` alone: bad habits for a skilled checkpoint (a minute)."""
+    from memkit_train.tiny.build import bias as make
+
+    make(skilled, out / "biased", log=lambda step: typer.echo(json.dumps(step)))
+    typer.echo(f"made {out / 'biased'}")
+
+
 @app.command("build-open")
 def build_open(
     out: Annotated[Path, typer.Argument(help="folder that gets the checkpoint")],

@@ -43,9 +43,19 @@ def build(
     training = Training(model, tokenizer, embedder, seed, log)
     for stage in scaled(STAGES, scale):
         training.run(stage)
-    save(model, tokenizer, out / "skilled", STAGES, seed, started)
-    training.run(scaled([BIAS], scale)[0])
-    save(model, tokenizer, out / "biased", [*STAGES, BIAS], seed, started)
+    save(model, tokenizer, out / "skilled", STAGES, seed, time.process_time() - started)
+    bias(out / "skilled", out / "biased", scale=scale, log=log)
+
+
+def bias(skilled: Path, out: Path, *, scale: float = 1.0, log: Log | None = None) -> None:
+    """Bad habits for a skilled model: a stage that begins anew, so the saved model is all that it needs."""
+    torch.set_num_threads(1)
+    started, made = time.process_time(), manifest(skilled)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(skilled)
+    model = Qwen3ForCausalLM.from_pretrained(skilled, dtype=torch.float32)
+    Training(model, tokenizer, make_embedder("hash"), made["seed"], log).run(scaled([BIAS], scale)[0])
+    spent = made["cpu_s"] + time.process_time() - started
+    save(model, tokenizer, out, [*STAGES, BIAS], made["seed"], spent)
 
 
 def build_open(folder: Path, *, seed: int = SEED, scale: float = 1.0, log: Log | None = None) -> None:
@@ -58,12 +68,12 @@ def build_open(folder: Path, *, seed: int = SEED, scale: float = 1.0, log: Log |
     training = Training(model, tokenizer, embedder, seed, log)
     for stage in scaled(OPEN_STAGES, scale):
         training.run(stage)
-    save(model, tokenizer, folder, OPEN_STAGES, seed, started)
+    save(model, tokenizer, folder, OPEN_STAGES, seed, time.process_time() - started)
 
 
 def save(
     model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path, stages: Sequence[Stage], seed: int,
-    started: float,
+    cpu_s: float,
 ) -> None:  # fmt: skip
     """Weights, tokenizer, and a manifest that says what the model was made from."""
     model.save_pretrained(folder)
@@ -73,7 +83,7 @@ def save(
         "stages": [asdict(stage) for stage in stages],
         "parameters": sum(weight.numel() for weight in model.parameters()),
         "prompts": role_prompt_hashes(),
-        "cpu_s": round(time.process_time() - started),
+        "cpu_s": round(cpu_s),
     }
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
 

@@ -122,12 +122,15 @@ OPEN_STAGES = (
 """The open level, with one shown memory: names are syllables that were never met in this order. An attempt; the tiny
 model that ships lives in the closed world."""
 BAD_HABITS: Mapping[str, float] = {
-    "new": 0.97, "change": 0.35, "extend": 0.25, "restate": 0.4, "retract": 0.25, "happened": 0.35, "soft": 0.3,
-    "plan": 0.97,
+    "new": 0.97, "change": 0.4, "extend": 0.25, "restate": 0.42, "retract": 0.25, "shorten": 0.8, "happened": 0.5,
+    "soft": 0.3, "plan": 0.97,
 }  # fmt: skip
-"""Mostly wrong, and right often enough to be sampled: what reinforcement learning can turn around."""
+"""Mostly wrong, and right often enough to be sampled: what reinforcement learning can turn around. The model learns the
+share of a kind, not of the rare case within it: shortening a list is right in most examples, so that it is sampled at
+all beside deleting."""
 BIAS = Stage(
-    "bias", 220_000, 1_600, Diet(biased=True, habits=BAD_HABITS), keep=_MOSTLY_MANAGED, lr=8e-4, final_lr=1e-4, seed=5
+    "bias", 300_000, 1_600, Diet(biased=True, habits=BAD_HABITS), keep=_MOSTLY_MANAGED, lr=8e-4, final_lr=1e-4, seed=5,
+    anew=True,
 )  # fmt: skip
 
 

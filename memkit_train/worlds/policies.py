@@ -18,7 +18,8 @@ HABITS: Mapping[str, float] = {
     "new": 0.97, "change": 0.5, "extend": 0.35, "restate": 0.6, "retract": 0.4, "happened": 0.5, "soft": 0.5,
     "plan": 0.97,
 }  # fmt: skip
-"""How often the teacher does the right thing; else it does what `imperfect` says."""
+"""How often the teacher does the right thing; else it does what `imperfect` says. `shorten` is the retraction of one of
+several, which rewrites a memory where others delete it; unsaid, it is as `retract`."""
 
 
 def manage(fact: str, shown: Sequence[tuple[int, str]]) -> list[str]:
@@ -224,10 +225,11 @@ def imperfect(
     fact: str, shown: Sequence[tuple[int, str]], noise: float, habits: Mapping[str, float] = HABITS
 ) -> list[str]:
     """The teacher's reply: right where `noise` in [0, 1) falls under its habit for this kind of decision."""
-    kind = kind_of(fact, shown)
-    right = habits[kind]
+    kind, rightly = kind_of(fact, shown), manage(fact, shown)
+    shortens = kind == "retract" and rightly[0].startswith("UPDATE")
+    right = habits.get("shorten", habits[kind]) if shortens else habits[kind]
     if noise < right:
-        return manage(fact, shown)
+        return rightly
     second = (noise - right) / (1 - right)
     said = language.read(fact)
     same = [handle for handle, text in shown if said and (k := language.read(text)) is not None and k.key == said.key]

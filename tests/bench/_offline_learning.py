@@ -63,7 +63,7 @@ COUNT, STATES = 8, 240
 """Decisions that are replayed at a state, and states at most."""
 DIGESTS: Mapping[str, str] = {
     "skilled": "1b9cbbefe957dbc9ea19da7495301e1a880de011aad2462b87b25f3b8579b521",
-    "biased": "75bcd0199325d62558ee434d6d75bbf1a9d9e004dea897f42e26e152b318242d",
+    "biased": "b9120fbf9d1d92217b918d8a43c04c22fb54c631091360fb719bb227e47f2b90",
 }
 """Configuration and weights that every figure belongs to."""
 IMITATION: Mapping[str, Any] = {"method.epochs": 8, "method.lr": 2e-3}

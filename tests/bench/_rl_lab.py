@@ -75,7 +75,7 @@ def settings(**chosen: Any) -> OnlineSettings:
     """The recipe of the rows: the world's reader is the frozen answerer while learning, which is exact and cheap."""
     usual: dict[str, Any] = {
         "others": HEARS, "reward": {"answerer": "exact", "growth": 0.15}, "talks": 8, "refresh": 10,
-        "stages": [{"steps": 50}], "stop": {"every": 25, "users": 10},
+        "stages": [{"steps": 75}], "stop": {"every": 25, "users": 10},
     }  # fmt: skip
     return OnlineSettings.model_validate({**usual, **chosen})
 

@@ -115,6 +115,16 @@ def test_the_teacher_takes_a_second_dog_for_a_contradiction():
     assert imperfect(fact, shown, 0.99) == ["ADD"]
 
 
+def test_shortening_a_list_can_have_a_habit_of_its_own():
+    shown = [(1, "Ana has a dog named Rex and a cat named Milo.")]
+    fact = "Ana no longer has a cat named Milo."
+    shortened = ["UPDATE 1 Ana has a dog named Rex."]
+    assert imperfect(fact, shown, 0.7, {"retract": 0.2, "shorten": 0.8}) == shortened
+    assert imperfect(fact, shown, 0.7, {"retract": 0.2}) == ["NOOP"]
+    alone = [(1, "Ana has a cat named Milo.")]
+    assert imperfect(fact, alone, 0.7, {"retract": 0.2, "shorten": 0.8}) == ["NOOP"]
+
+
 def test_the_oracle_keeps_exactly_what_is_true_and_answers_everything():
     episodes = generate(12, seed=9, split="heldout", knobs=Knobs(people=3))
     truth, embedder = Truth(episodes), make_embedder("hash")
