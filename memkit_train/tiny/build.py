@@ -14,18 +14,8 @@ from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from memkit.embedders import make_embedder
 from memkit.roles import role_prompt_hashes
-from memkit_train.tiny.train import (
-    BIAS,
-    OPEN_STAGES,
-    STAGES,
-    Log,
-    Shape,
-    Stage,
-    Training,
-    make_model,
-    make_tokenizer,
-    scaled,
-)
+from memkit_train.tiny.curriculum import BIAS, OPEN_STAGES, STAGES, Stage, scaled
+from memkit_train.tiny.train import Log, Shape, Training, make_model, make_tokenizer
 
 MANIFEST = "memkit_tiny.json"
 SEED = 11
@@ -47,15 +37,15 @@ def build(
     bias(out / "skilled", out / "biased", scale=scale, log=log)
 
 
-def bias(skilled: Path, out: Path, *, scale: float = 1.0, log: Log | None = None) -> None:
+def bias(skilled: Path, out: Path, *, stage: Stage = BIAS, scale: float = 1.0, log: Log | None = None) -> None:
     """Bad habits for a skilled model: a stage that begins anew, so the saved model is all that it needs."""
     torch.set_num_threads(1)
     started, made = time.process_time(), manifest(skilled)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(skilled)
     model = Qwen3ForCausalLM.from_pretrained(skilled, dtype=torch.float32)
-    Training(model, tokenizer, make_embedder("hash"), made["seed"], log).run(scaled([BIAS], scale)[0])
+    Training(model, tokenizer, make_embedder("hash"), made["seed"], log).run(scaled([stage], scale)[0])
     spent = made["cpu_s"] + time.process_time() - started
-    save(model, tokenizer, out, [*STAGES, BIAS], made["seed"], spent)
+    save(model, tokenizer, out, [*STAGES, stage], made["seed"], spent)
 
 
 def build_open(folder: Path, *, seed: int = SEED, scale: float = 1.0, log: Log | None = None) -> None:

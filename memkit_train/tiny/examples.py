@@ -39,7 +39,7 @@ class Diet:
     messy: float = 0.35
     """Share of the episodes that the teacher plays, so that the banks hold duplicates, junk and leftovers."""
     biased: bool = False
-    """Labels from the teacher instead of the oracle (manager only: the teacher hears and answers well)."""
+    """Labels from the teacher instead of the oracle. It hears well, and answers well unless told otherwise."""
     habits: Mapping[str, float] = field(default_factory=lambda: dict(HABITS))
     """The teacher's; see worlds.policies."""
     roles: tuple[str, ...] = ("extractor", "manager", "answerer")
@@ -83,7 +83,7 @@ def examples(episodes: Sequence[Episode], embedder: Embedder, diet: Diet, *, see
                 bank = lane.snapshots[session.session_id]
                 tasks += [_task(question.text, bank, question.asked_at, diet, rng) for question in session.probes]
             tasks += [_task(question.text, lane.bank, question.asked_at, diet, rng) for question in one.questions]
-        recorder = _Recorder(oracle)
+        recorder = _Recorder(labeller)
         for task, answered in zip(tasks, answer_batch(tasks, recorder, embedder, options), strict=True):
             del task
             assert answered.reply is not None
@@ -106,12 +106,12 @@ def _task(text: str, bank: object, now: object, diet: Diet, rng: random.Random) 
 
 
 class _Recorder:
-    """The oracle under the name of a plain backbone."""
+    """Who answers, under the name of a plain backbone."""
 
     identity, style, max_parallel = "recorder", "compact", 4096
 
-    def __init__(self, oracle: OracleBackbone) -> None:
-        self.generate = oracle.generate
+    def __init__(self, labeller: OracleBackbone) -> None:
+        self.generate = labeller.generate
 
     def close(self) -> None:
         """Nothing to release."""

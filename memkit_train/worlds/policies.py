@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from memkit.backbones.base import GenReply, GenRequest, Usage
+from memkit.roles import Shown
 from memkit_train.worlds import language
 from memkit_train.worlds.language import MANY, Meaning
 from memkit_train.worlds.model import Episode
@@ -142,6 +143,21 @@ def _learn(known: dict[tuple[str, str], dict[str, int]], said: Meaning, handle: 
         known.pop((said.subject, "plan"), None)
 
 
+def careless(
+    question: str, lines: Sequence[tuple[int, Sequence[Meaning]]], noise: float
+) -> tuple[str, tuple[int, ...]]:
+    """The answer of one who reads the first line about the person and no other, whatever it says of them, or does not
+    look at all (a quarter)."""
+    asked = language.understand(question)
+    if asked is None or noise < 0.25:
+        return language.UNKNOWN, ()
+    for handle, meanings in lines:
+        for meaning in meanings:
+            if meaning.subject == asked.subject:
+                return language.JOINER.join(meaning.values), (handle,)
+    return language.UNKNOWN, ()
+
+
 class Truth:
     """What the turns of some episodes say. The world's sentences mean the same in every dialogue: who said what is
     enough to know them."""
@@ -182,9 +198,7 @@ class OracleBackbone:
         if request.prompt.role == "manager":
             shown = [(one.handle, one.record.text) for one in view.shown]
             return "\n".join(self._manage(request, view.facts[0].text, shown))
-        dated = sorted(view.shown, key=lambda one: (one.record.at is not None, one.record.at, one.record.seq))
-        lines = [(one.handle, self._truth.meanings(one.record.speaker, one.record.text)) for one in dated]
-        text, used = answer(view.question, lines)
+        text, used = self._answer(request)
         return f"USE {' '.join(map(str, sorted(used))) or 'NONE'}\nANSWER {text}"
 
     def _extract(self, request: GenRequest) -> str:
@@ -198,13 +212,22 @@ class OracleBackbone:
     def _manage(self, request: GenRequest, fact: str, shown: list[tuple[int, str]]) -> list[str]:
         return manage(fact, shown)
 
+    def _answer(self, request: GenRequest) -> tuple[str, tuple[int, ...]]:
+        view = request.prompt.view
+        dated = sorted(view.shown, key=lambda one: (one.record.at is not None, one.record.at, one.record.seq))
+        return answer(view.question, self._read(dated))
+
+    def _read(self, shown: Iterable[Shown]) -> list[tuple[int, list[Meaning]]]:
+        return [(one.handle, self._truth.meanings(one.record.speaker, one.record.text)) for one in shown]
+
     def close(self) -> None:
         """Nothing to release."""
 
 
 class TeacherBackbone(OracleBackbone):
     """Knows what was said but manages badly: another dog is a contradiction, changes are added beside the old, jokes
-    are kept, retractions forgotten. Its noise depends on the seed and the decision alone."""
+    are kept, retractions forgotten; with a habit `answer`, its answers are `careless` else. Its noise depends on the
+    seed and the decision alone."""
 
     def __init__(self, truth: Truth, *, seed: int = 0, habits: Mapping[str, float] = HABITS) -> None:
         super().__init__(truth)
@@ -216,6 +239,13 @@ class TeacherBackbone(OracleBackbone):
 
     def _manage(self, request: GenRequest, fact: str, shown: list[tuple[int, str]]) -> list[str]:
         return imperfect(fact, shown, self._noise(request.key), self._habits)
+
+    def _answer(self, request: GenRequest) -> tuple[str, tuple[int, ...]]:
+        view, right = request.prompt.view, self._habits.get("answer", 1.0)
+        noise = self._noise("\x1f".join((request.key, view.question, *(one.record.text for one in view.shown))))
+        if noise < right:
+            return super()._answer(request)
+        return careless(view.question, self._read(view.shown), (noise - right) / (1 - right))
 
     def _noise(self, key: str) -> float:
         return int.from_bytes(hashlib.sha256(f"{self._seed}\x1f{key}".encode()).digest()[:6], "big") / 2**48

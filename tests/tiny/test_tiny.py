@@ -14,21 +14,12 @@ from memkit.embedders import make_embedder
 from memkit.roles import role_prompt_hashes
 from memkit_train.tiny import checkpoint
 from memkit_train.tiny.build import build, manifest, save
+from memkit_train.tiny.curriculum import BIAS, STAGES, Stage
 from memkit_train.tiny.examples import Diet, examples
 from memkit_train.tiny.measure import measure
 from memkit_train.tiny.probe import FOUND, LINES, READ, Labels
 from memkit_train.tiny.tokenizer import FRAMES, build_tokenizer
-from memkit_train.tiny.train import (
-    BIAS,
-    STAGES,
-    Shape,
-    Stage,
-    Training,
-    collate,
-    encode,
-    make_model,
-    make_tokenizer,
-)
+from memkit_train.tiny.train import Shape, Training, collate, encode, make_model, make_tokenizer
 from memkit_train.worlds import Knobs, generate
 
 PLAYED = ("extractor", "manager", "answerer")

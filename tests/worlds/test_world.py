@@ -17,8 +17,9 @@ from memkit_train.worlds import (
     language,
     matches,
 )
+from memkit_train.worlds.language import read
 from memkit_train.worlds.model import RATES
-from memkit_train.worlds.policies import imperfect, kind_of, manage
+from memkit_train.worlds.policies import answer, careless, imperfect, kind_of, manage
 from memkit_train.worlds.reader import Reader
 from memkit_train.worlds.users import Ask, Manners, Say
 
@@ -123,6 +124,15 @@ def test_shortening_a_list_can_have_a_habit_of_its_own():
     assert imperfect(fact, shown, 0.7, {"retract": 0.2}) == ["NOOP"]
     alone = [(1, "Ana has a cat named Milo.")]
     assert imperfect(fact, alone, 0.7, {"retract": 0.2, "shorten": 0.8}) == ["NOOP"]
+
+
+def test_a_careless_answer_reads_the_first_line_about_the_person_alone():
+    facts = ["Leo lives in Oslo.", "Ana has a dog named Rex.", "Ana lives in Lima."]
+    lines = [(number, [read(fact)]) for number, fact in enumerate(facts, start=1)]
+    assert answer("Where does Ana live?", lines) == ("Lima", (3,))
+    assert careless("Where does Ana live?", lines, 0.9) == ("a dog named Rex", (2,))
+    assert careless("Where does Ana live?", lines, 0.1) == ("unknown", ())
+    assert careless("Where does Mia live?", lines, 0.9) == ("unknown", ())
 
 
 def test_the_oracle_keeps_exactly_what_is_true_and_answers_everything():
