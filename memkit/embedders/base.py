@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+def close_embedder(embedder: object) -> None:
+    """Connections and sessions, where it has any: an embedder need not be closable."""
+    close = getattr(embedder, "close", None)
+    if callable(close):
+        close()
+
+
 @runtime_checkable
 class Embedder(Protocol):
     """Deterministic and thread-safe. Rows are unit length, float32."""

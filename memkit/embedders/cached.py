@@ -10,7 +10,7 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit.embedders.base import Embedder
+from memkit.embedders.base import Embedder, close_embedder
 
 
 class CachedEmbedder:
@@ -34,6 +34,13 @@ class CachedEmbedder:
     @property
     def cheap(self) -> bool:
         return self._inner.cheap
+
+    @property
+    def endpoint(self) -> str:
+        return getattr(self._inner, "endpoint", "")
+
+    def close(self) -> None:
+        close_embedder(self._inner)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         keys = [self._key(text) for text in texts]

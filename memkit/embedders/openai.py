@@ -60,6 +60,7 @@ class OpenAIEmbedder:
                 "batch, deadline_s and dim are positive", why=f"got {batch}, {deadline_s}, {dim}", fix="leave them out"
             )
         url, key = configured(base_url, api_key, default_url=DEFAULT_URL, allow_insecure=allow_insecure)
+        self._url = str(url)
         native = NATIVE_DIMS.get(model)
         self._model, self._dim, self._batch, self._deadline_s = model, dim or native, batch, deadline_s
         self._shorten = native is not None and dim not in (None, native)
@@ -79,6 +80,11 @@ class OpenAIEmbedder:
             if self._dim is None:
                 self._dim = self._all(["dimension"], None).shape[1]
             return self._dim
+
+    @property
+    def endpoint(self) -> str:
+        """Where texts go."""
+        return self._url
 
     @property
     def cheap(self) -> bool:

@@ -146,7 +146,7 @@ def _refuse_more(file: BinaryIO, number: int, path: Path) -> None:
 
 def _line(raw: bytes, number: int, path: Path) -> dict[str, Any]:
     try:
-        record = json.loads(raw.decode("utf-8"))
+        record = json.loads(raw.decode("utf-8-sig" if number == 1 else "utf-8"))
         if b"\\u" in raw:  # the one way to write half of a character, which no store can hold
             to_json(record).encode("utf-8")
     except (ValueError, RecursionError):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from memkit.config import Config
+from memkit.embedders.base import close_embedder
 from memkit.embedders.deferred import default_or
 from memkit.embedders.recorded import Recorded
 from memkit.errors import InvalidConfig, StoreClosed
@@ -93,6 +94,7 @@ class Runtime:
         self._adapters, self.alias, self._instructions, self._mode = adapters, alias, instructions, mode
         self._check(explore, journal)
         self.embedder: Embedder = default_or(embedder)
+        self._made_embedder = isinstance(embedder, str)  # who passes an embedder closes it
         self._backbone: Backbone | None = None
         self._backbone_lock = threading.Lock()
         self._lock = threading.RLock()
@@ -352,6 +354,8 @@ class Runtime:
                     self.adapters.close()
                 if self._backbone is not None:
                     self._backbone.close()
+                if self._made_embedder:
+                    close_embedder(self.embedder)
                 self.journal.close()
 
     def _check(self, explore: float, journal: str | Path | None) -> None:

@@ -30,7 +30,7 @@ from memkit_train.replay.play import Answered, AnswerTask, ReplaySettings, answe
 from memkit_train.worlds import Episode, Question, Truth, matches
 from memkit_train.worlds.reader import Reader
 
-FORMAT = 2
+FORMAT = 3
 """Of reports and of cached pairs: a pair that was scored otherwise is measured again."""
 RANKS = (5, 10, 30, 60)
 
@@ -109,7 +109,7 @@ def evaluate(
     config: EvalConfig, *, progress: Callable[[Progress], None] | None = None, ask_judge: judging.Ask | None = None
 ) -> Report:
     """Run (or finish) an evaluation. Interrupted runs resume from the cache, pair by pair."""
-    from memkit.embedders import make_embedder
+    from memkit.embedders import close_embedder, make_embedder
 
     dataset = load(config.data, config.limit)
     embedder = make_embedder(config.embedder)
@@ -147,6 +147,7 @@ def evaluate(
                 system.backbone.close()
         if answerer is not None and answerer.backbone is not None:
             answerer.backbone.close()
+        close_embedder(embedder)
     if progress is not None:
         progress(Progress(len(pairs), len(pairs), "", "", 0.0, cached))
     made = {
@@ -273,7 +274,8 @@ class _Run:
             k = max(self.config.k, *RANKS)
             ranked = serve(built, task.bank, task.question, task.now, self.embedder, k)
             cited = set(answered.draft.memory_ids) if answered.draft else set()
-            shown = [one.record for one in answered.served]
+            read = {one.record.id for one in answered.prompt.view.shown}  # a prompt has room for so many
+            shown = [one.record for one in answered.served if one.record.id in read]
             out.append({"answer": answered.text, "ranked": ranked, "bank": task.bank, "cited": cited, "served": shown})
         return out
 
@@ -357,9 +359,14 @@ def _cache_key(
     said = [asdict(turn) for turn in conversation.turns]
     asked = [asdict(question) for question in conversation.questions]
     return digest([
-        FORMAT, kept, system.origin, embedder.identity, answerer.origin if answerer else None,
+        FORMAT, kept, system.origin, _origin(embedder), answerer.origin if answerer else None,
         role_prompt_hashes(config.instructions), conversation.conversation_id, digest(said), digest(asked),
     ])[:32]  # fmt: skip
+
+
+def _origin(embedder: Embedder) -> str:
+    """As `System.origin`: another server may mean another model by the same name."""
+    return " at ".join(filter(None, (embedder.identity, getattr(embedder, "endpoint", ""))))
 
 
 def _read(cache: Path | None, key: str) -> JSON | None:

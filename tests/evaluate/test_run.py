@@ -167,6 +167,28 @@ def test_a_name_on_another_server_is_another_model(systems, tmp_path, serving):
         assert report.rows[0]["answer"] == (answer if answerer else None)
 
 
+def test_an_embedder_on_another_server_is_another_model(tmp_path, serving):
+    config = EvalConfig(
+        written(tmp_path / "c.jsonl", TURN, QUESTION), systems=("raw",), embedder="openai:m",
+        cache=str(tmp_path / "cache"),
+    )  # fmt: skip
+    for _ in range(2):
+        with StubServer() as server:
+            serving(server)
+            assert evaluate(config).made["cached"] == 0
+            assert evaluate(config).made["cached"] == 1
+
+
+def test_a_memory_that_a_prompt_had_no_room_for_was_not_served(tmp_path, serving):
+    turns = [TURN | {"id": f"t{n}", "content": f"Fact number {n}."} for n in range(80)]
+    (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, [*turns, QUESTION | {"evidence": ["t79"]}])))
+    with StubServer(reply=json.dumps({"memories": [], "answer": "Oslo"})) as server:
+        serving(server)
+        report = evaluate(EvalConfig(f"jsonl:{tmp_path / 'c.jsonl'}", systems=("full",), answerer="openai:m"))
+    shown = server.bodies[-1]["messages"][-1]["content"]
+    assert report.rows[0]["scores"]["evidence_recall"] == float("Fact number 79." in shown)
+
+
 def test_the_whole_talk_is_served_whole(tmp_path):
     turns = [TURN | {"id": f"t{n}", "content": f"Fact number {n}."} for n in range(20)]
     path = tmp_path / "c.jsonl"

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from memkit import Memory
+from memkit.embedders import close_embedder, make_embedder
 from memkit.embedders.recorded import Recorded, remade
 from memkit.errors import EmbedderError, EmbedderMismatch, NotAStore
 from memkit.pipeline.adopting import adopt_embedder
@@ -45,6 +46,18 @@ def store(tmp_path: Path) -> Path:
             memory.add(f"The train leaves from platform {number}.", user_id=("ana", "bob")[number % 2], infer=False)
         memory.flush()
     return tmp_path / "s"
+
+
+def test_a_memory_closes_the_embedder_that_it_made_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+    monkeypatch.setattr("memkit.embedders.openai.OpenAIEmbedder.close", lambda self: closed.append(self.endpoint))
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    own = make_embedder("openai:text-embedding-3-small")
+    Memory(tmp_path / "own", embedder=own).close()
+    assert closed == []
+    Memory(tmp_path / "made", embedder="openai:text-embedding-3-small").close()
+    assert closed == ["https://api.openai.com/v1"]
+    close_embedder(own)
 
 
 def healthy(path: Path, embedder: object) -> None:

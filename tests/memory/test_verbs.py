@@ -258,6 +258,9 @@ def test_export_and_import_are_lossless(memory: Memory, tmp_path: Path) -> None:
         assert other.list(user_id="bob") == memory.list(user_id="bob")
         assert other.feedback(hits.trace_id, label="down", user_id="ana")
         assert other.import_(tmp_path / "all.jsonl") == 0
+    (tmp_path / "marked.jsonl").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "all.jsonl").read_bytes())
+    with Memory(tmp_path / "edited") as edited:  # some editors begin a file with a mark
+        assert edited.import_(tmp_path / "marked.jsonl") > 0
     whole = (tmp_path / "all.jsonl").read_text().splitlines()
     (tmp_path / "cut.jsonl").write_text("\n".join(whole[:-1]))
     with Memory(tmp_path / "third") as third, pytest.raises(e.InvalidInput):
