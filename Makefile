@@ -18,9 +18,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
+# A file's tests share what it makes, so a file stays with one worker; two, as many as the cores that the times are
+# promised for. `make test WORKERS=8` where there are more, WORKERS=0 for all in one process.
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+
 # tests never wait for a model hub; what they need is made or shipped
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
+test test-slow: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo tour test test-slow lint clean
@@ -40,11 +46,11 @@ lint: $(VENV)/.full
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow and not live"
+	$(PYTEST) -m "not slow and not live"
 
 # pytest's exit code 5 means that nothing is marked slow, which is no failure
 test-slow: $(VENV)/.full
-	$(BIN)/python -m pytest -m "slow and not live" || [ $$? -eq 5 ]
+	$(PYTEST) -m "slow and not live" || [ $$? -eq 5 ]
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

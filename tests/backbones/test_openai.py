@@ -78,7 +78,7 @@ def test_lone_surrogates_in_a_prompt_travel(server: StubServer, backbone: OpenAI
         ({"max_tokens", "temperature", "logprobs"}, 3, "schema"),
         ({"temperature"}, 2, "schema"),
     ],
-    ids=str,
+    ids=lambda value: "+".join(sorted(value)) if isinstance(value, set) else str(value),
 )
 @pytest.mark.parametrize("vague", [False, True])
 def test_what_the_endpoint_refuses_is_left_out_and_remembered(

@@ -116,7 +116,7 @@ def test_a_talk_that_is_loaded_late_does_not_show_what_came_after_it(memory: Mem
         {"model": lambda messages: "", "temprature": 1.0}, {"instructions": "\ud800"}, {"config": 5},
         {"config": {"guard": {"max_ops": "many"}}},
     ],
-    ids=str,
+    ids=" ".join,
 )  # fmt: skip
 def test_a_wrong_option_is_refused_before_anything_is_written(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(e.InvalidConfig):
