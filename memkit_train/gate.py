@@ -59,7 +59,7 @@ class Limits:
     tokens: float = 0.25
     """Of the parent's mean."""
     latency: float = 0.5
-    """Of the parent's mean; batched replay measures it roughly."""
+    """Of the parent's mean, each scene alone (`latency.alone`)."""
     update: float = 0.10
     abstain: float = 0.10
     memorisation: float = 0.5

@@ -17,6 +17,7 @@ from memkit.models import JSON, MemoryRecord
 from memkit.pipeline.bank import LiveBank
 from memkit.retrieval.text import terms
 from memkit_train.evaluate import metrics as dialects
+from memkit_train.latency import alone
 from memkit_train.replay.env import Env, Policy, Step, Trail
 from memkit_train.replay.script import Script, scripts_of
 from memkit_train.rewards.answers import Answers, bank_for, exact, overlap
@@ -122,15 +123,21 @@ def trials(
     answers: Answers,
     *,
     metric: str = "answer_f1",
+    timed: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Trial]:
-    """One per policy, in their order. Everything that can be generated together is."""
+    """One per policy, in their order. Everything that can be generated together is. `timed`: how long one who waits for
+    a decision waits is measured, too."""
     starts = [(env.start(one.script), policy) for policy in policies for one in users]
     trails = env.run(starts, upto=None, progress=progress)
     size, out = len(users), list[Trial]()
     for n, policy in enumerate(policies):
         asked = replace(answers, backbone=policy.backbone, adapter=policy.adapter) if policy.answers else answers
         out.append(_trial(policy, users, trails[n * size : (n + 1) * size], asked, metric))
+    if timed:
+        played = [trails[n * size : (n + 1) * size] for n in range(len(policies))]
+        waits = alone(policies, [one.user for one in users], played)
+        return [replace(one, tables={**one.tables, "latency_ms": wait}) for one, wait in zip(out, waits, strict=True)]
     return out
 
 
@@ -180,7 +187,6 @@ def _of_step(step: Step) -> dict[str, float]:
         "parked": float(step.error is not None),
         "deletions": float(sum(op.action == "delete" for op in step.ops)),
         "tokens": float(sum(tokens)),
-        "latency_ms": sum(reply.latency_ms for reply in replies),
     }
 
 

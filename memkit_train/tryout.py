@@ -50,7 +50,7 @@ def tried(
         settings = Settings(mode=config.data.mode, instructions=config.data.instructions)
         answers = Answers(CachedBackbone(frozen, cache), embedder)
         ours, theirs = trials(
-            Env(embedder, settings), policies, users, answers, metric=config.gate.target,
+            Env(embedder, settings), policies, users, answers, metric=config.gate.target, timed=True,
             progress=None if tick is None else lambda done, total: tick("evaluate", done, total, {}),
         )  # fmt: skip
         if frozen is not cast:

@@ -55,6 +55,29 @@ POLICIES: dict[str, functools.partial[Backbone]] = {
 }
 
 
+class Waits(OracleBackbone):
+    """A batch takes as long as all of it."""
+
+    def __init__(self, truth: Truth, one_takes: float) -> None:
+        super().__init__(truth)
+        self._one_takes = one_takes
+
+    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+        took = self._one_takes * len(requests)
+        return [replace(reply, latency_ms=took) for reply in super().generate(requests)]
+
+
+def test_latency_is_that_of_a_decision_alone_not_of_the_batch_that_it_was_in():
+    embedder, users = make_embedder("hash"), [user_of(one) for one in EPISODES]
+    policies = [Policy(Waits(TRUTH, ms), name=f"{ms}") for ms in (30.0, 10.0)]
+    slow, quick = trials(Env(embedder), policies, users, Answers(OracleBackbone(TRUTH), embedder), timed=True)
+    waits = [value for row in quick.tables["latency_ms"].values() for value in row]
+    assert 10 <= min(waits) <= max(waits) <= 60
+    check = gate(slow.tables, quick.tables).check("latency")
+    assert (check.passed, round(check.value, 3)) == (False, 2.0)
+    assert gate(quick.tables, quick.tables).check("latency").passed
+
+
 def verdict_on(name: str, exposures: Sequence[Exposure] | None = None) -> Verdict:
     return gate(tried(name).tables, tried("parent").tables, exposures=exposures)
 
