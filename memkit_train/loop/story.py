@@ -76,7 +76,7 @@ class Swap:
     """Given while it happened, some by the old and the rest by the new adapter."""
     by_new: int
     parked: int
-    """Turns that could not be decided."""
+    """Turns meanwhile and after that could not be decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ def _swap(chatbot: Chatbot, digest: str, scale: Scale, seed: int, voice: Voice) 
     voice.part("Swap the adapter in while the chatbot is serving")
     episodes = generate(scale.visitors, seed=_world(seed) + 1, knobs=scale.knobs)
     visits = panel.visits(episodes, "visitor")
-    underway = threading.Event()
+    underway, before = threading.Event(), _parked(chatbot)
 
     def serving() -> list[Exchange]:
         try:
@@ -197,12 +197,16 @@ def _swap(chatbot: Chatbot, digest: str, scale: Scale, seed: int, voice: Voice) 
         seconds = time.perf_counter() - started
         found = visitors.result()
     by_new = sum(one.adapter == digest for one in found)
-    parked = len(chatbot.memory.parked())
+    parked = len(_parked(chatbot) - before)
     voice.say(
         f"{seconds:.2f} s from promote to service; {len(found)} answers meanwhile and after, {by_new} of them with the "
         f"new adapter; {parked} turns failed"
     )
     return Swap(round(seconds, 3), len(found), by_new, parked)
+
+
+def _parked(chatbot: Chatbot) -> set[str]:
+    return {one.trace_id for one in chatbot.memory.parked()}
 
 
 def _roll_back(

@@ -60,7 +60,7 @@ def test_many_stories_begin_in_an_empty_folder_and_each_leaves_its_page(
 @pytest.mark.parametrize("answered", [0, 1])
 def test_visitors_who_are_cut_off_while_an_adapter_is_swapped_are_no_success(answered: int) -> None:
     class Broken:
-        memory = SimpleNamespace(adapters=SimpleNamespace(promote=lambda *_, **__: None))
+        memory = SimpleNamespace(adapters=SimpleNamespace(promote=lambda *_, **__: None), parked=lambda: ())
 
         def serve(self, visits: object, each: Callable[[object], None]) -> list[Exchange]:
             for _ in range(answered):
@@ -69,6 +69,24 @@ def test_visitors_who_are_cut_off_while_an_adapter_is_swapped_are_no_success(ans
 
     with pytest.raises(StoreFull):
         story._swap(Broken(), "d" * 64, LITTLE, 0, command._Aloud(None, quiet=True))  # type: ignore[arg-type]
+
+
+def test_a_swap_is_blamed_for_the_turns_that_failed_meanwhile_and_for_no_other() -> None:
+    failed = ["of long ago"]
+
+    class Chatbot:
+        memory = SimpleNamespace(
+            adapters=SimpleNamespace(promote=lambda *_, **__: None),
+            parked=lambda: [SimpleNamespace(trace_id=one) for one in failed],
+        )
+
+        def serve(self, visits: object, each: Callable[[object], None]) -> list[Exchange]:
+            each(None)
+            failed.append("of a visitor")
+            return exchanges([True, False])
+
+    swapped = story._swap(Chatbot(), "d" * 64, LITTLE, 0, command._Aloud(None, quiet=True))  # type: ignore[arg-type]
+    assert (swapped.answers, swapped.parked) == (2, 1)
 
 
 def test_memkit_demo_finds_the_circle_of_an_installed_trainer() -> None:
