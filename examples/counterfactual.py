@@ -18,7 +18,6 @@ from importlib.util import find_spec
 from memkit.backbones import make_backbone, tiny_path
 from memkit.embedders import make_embedder
 from memkit.errors import InvalidInput, MemkitError, MissingExtra
-from memkit.pipeline.decide import Settings
 from memkit_train.compare import Comparison, compare, diff, states_of
 from memkit_train.replay import Env, Policy
 from memkit_train.trajectories import StoreSource
@@ -30,7 +29,7 @@ def main() -> None:
     parser.add_argument("user")
     parser.add_argument("--model", default=shipped(), help="hf:PATH, openai:NAME, tiny or rules")
     parser.add_argument("--adapter")
-    parser.add_argument("--mode", default="split", choices=["split", "fused"], help="how the log was decided")
+    parser.add_argument("--mode", choices=["split", "fused"], help="another one than the log was decided in")
     args = parser.parse_args()
     try:
         found = look_again(args.store, args.user, args.model, args.adapter, args.mode)
@@ -52,9 +51,9 @@ def shipped() -> str:
     return "tiny" if find_spec("peft") else "rules"
 
 
-def look_again(store: str, user: str, model: str, adapter: str | None, mode: str) -> Comparison:
-    env = Env(make_embedder("hash"), Settings(mode=mode))
+def look_again(store: str, user: str, model: str, adapter: str | None, mode: str | None) -> Comparison:
     with StoreSource(store) as source:
+        env = Env(make_embedder("hash"), source.practice.settings(mode))
         states = states_of(source, env, users=[user])
     rules, asked = make_backbone(None), make_backbone(None if model == "rules" else model)
     try:

@@ -74,9 +74,11 @@ def amended(
     """Pairs of rows, the blamed reply and the one that mends it, and what was found. `users`: opaque ids of those whom
     the run learns from; None: the log's side to learn from. `most`: decisions at most. `others`: as in
     `counterfactuals.replayed`."""
-    env, rows = environment(config), list[TokenRow]()
-    found = {"blamed": 0, "acquitted": 0, "amended": 0}
-    with open_source(config) as source, deciding(config, parent, others, env) as (policy, answers):
+    rows, found = list[TokenRow](), {"blamed": 0, "acquitted": 0, "amended": 0}
+    with (
+        open_source(config) as source,
+        deciding(config, parent, others, env := environment(config, source)) as (policy, answers),
+    ):
         everybody = sides(source, config)[0]
         learned = [one for one in everybody if users is None or source.subject(one) in users]
         topics = learn_topics(source, everybody)

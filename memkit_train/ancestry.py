@@ -34,7 +34,7 @@ def check_unseen(config: TrainConfig, registry: Registry, *adapters: str | None)
     with open_source(config) as source:
         heldout = {source.subject(user) for user in sides(source, config)[1]}
         for digest in named:
-            seen = heldout & taught(registry, digest, source.journal.store_id)
+            seen = heldout & taught(registry, digest, source.store_id)
             if seen:
                 raise Leakage(
                     f"adapter {digest[:12]} learned from {len(seen)} of the {len(heldout)} users that are held out",

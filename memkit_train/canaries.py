@@ -1,5 +1,6 @@
-"""Does the adapter recite what it was trained on? Invented secrets are planted among the rows, once each; afterwards
-each is ranked by likelihood among 1,000 alternatives of the same form that were not planted.
+"""Does the adapter recite what it was trained on? Invented secrets are planted among the rows, once each in every
+epoch, whatever is replayed; afterwards each is ranked by likelihood among 1,000 alternatives of the same form that were
+not planted.
 
 The question is asked without the secret in the prompt: a model that copies what stands before it has memorised nothing.
 The alternatives share the prompt, so it is read once and they are scored from its cache.

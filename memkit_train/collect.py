@@ -4,7 +4,7 @@ log was read. One user in memory at a time."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -18,7 +18,7 @@ from memkit_train.trajectories.bundle import MANIFEST, BundleSource
 from memkit_train.trajectories.credit import credit, learn_topics
 from memkit_train.trajectories.doubt import Case, doubted
 from memkit_train.trajectories.inspect import need_credits, need_labels
-from memkit_train.trajectories.labels import labels
+from memkit_train.trajectories.labels import labels, said_at
 from memkit_train.trajectories.probes import episode_probes
 from memkit_train.trajectories.rows import rows, scores
 from memkit_train.trajectories.source import StoreSource, Watermark, need_users
@@ -30,6 +30,8 @@ from memkit_train.trial import HeldOut, held_out
 _VALIDATION = 0x5EED
 _SAMPLED = 32
 _GUARD = frozenset({"duplicate", "chitchat"})
+SERVED = "compact"
+"""The style of the in-process backbone: what replay, the gate and an adapter's manifest ask for."""
 
 
 @dataclass(slots=True)
@@ -43,11 +45,13 @@ class Collected:
     """Everybody who is learned from: whose rows are here, and where more is made from the log than rows (replayed
     alternatives, a polish), everybody to learn from."""
     watermark: Watermark = field(default_factory=lambda: Watermark(0, 0))
+    labelled: datetime | None = None
+    """When the newest label was made."""
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
     def to_json(self) -> JSON:
         return {"subjects": self.subjects, "decision": self.watermark.decision, "seq": self.watermark.seq,
-                "counts": self.counts}  # fmt: skip
+                "labelled": self.labelled.isoformat() if self.labelled else None, "counts": self.counts}  # fmt: skip
 
 
 def open_source(config: TrainConfig) -> StoreSource:
@@ -80,7 +84,8 @@ def _aside(config: TrainConfig) -> Split | None:
 
 
 def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now: datetime) -> Collected:
-    """Refuses, with the reason, what nothing can be learned from."""
+    """Refuses, with the reason, what nothing can be learned from. Decisions in another style than the trained model is
+    served with are left out, and counted: its prompts would be ones that it never reads again."""
     train, _ = sides(source, config)
     watermark, topics = source.watermark(), learn_topics(source, train)
     out, said, credits = Collected(watermark=watermark), list[Label](), list[Credit]()
@@ -89,13 +94,19 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
     found: list[TokenRow | TextRow] = []
     cases: list[Case] = []
     sampled: list[Decision] = []
+    asked: Counter[tuple[str, str]] = Counter()
     for episode in source.episodes(train):
         credited = credit(episode, topics, embedder)
         said += labels(episode)
+        out.labelled = max(filter(None, (out.labelled, *said_at(episode))), default=None)
         answers += len(episode.answers)
         credits += credited.credits
         dropped += credited.dropped
-        scored = scores(one for one in credited.credits if one.role in config.data.roles)
+        styles = {one.decision_id: one.style for one in episode.decisions}
+        asked.update({one.decision_id: (one.role, styles[one.decision_id]) for one in credited.credits}.values())
+        scored = scores(
+            one for one in credited.credits if one.role in config.data.roles and styles[one.decision_id] == SERVED
+        )
         keys = config.method.name in ("offline", "dpo", "ladder")
         sampled += [one for one in episode.decisions if one.prompt_ids and one.decision_id in scored][:1]
         mine = list(rows(episode.decisions, source.subject, scored, now=now, state_keys=keys))
@@ -115,18 +126,51 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
     out.rows = found = [row for row in found if row.ref not in doubts]
     names = RUNGS if config.method.name == "ladder" else (config.method.name,)
     _same_prompts(config, sampled)
-    if not config.method.replays and not any(shaped(found, name) for name in names):
-        raise NoRows(
-            f"{config.method.name} has no rows to learn from",
-            why=f"{len(found)} credited decisions, none of them fits",
-            fix="look at the credits with `memkit-train inspect`, use another method, or set method.alternatives",
-        )  # fmt: skip
+    if not config.method.replays:
+        if not found:
+            _asked_otherwise(config, asked)
+        if not any(shaped(found, name) for name in names):
+            raise NoRows(
+                f"{config.method.name} has no rows to learn from",
+                why=f"{len(found)} credited decisions, none of them fits",
+                fix="look at the credits with `memkit-train inspect`, use another method, or set method.alternatives",
+            )
     out.counts = {
         "users": len(train), "answers": answers, "labels": len(said), "credits": len(credits), "rows": len(out.rows),
         "replay": len(out.replay), "doubted": len(doubts),
+        "other_style": sum(n for (role, style), n in asked.items() if role in config.data.roles and style != SERVED),
         **{f"rows/{role}": n for role, n in Counter(row.role for row in out.rows).items()},
     }  # fmt: skip
     return out
+
+
+def _asked_otherwise(config: TrainConfig, asked: Mapping[tuple[str, str], int]) -> None:
+    """Refuses where labels did reach decisions: in a style that is not served, or in roles that are not trained."""
+    roles = config.data.roles
+    mode = "fused" if "fused" in roles else "split"
+    reopen = (
+        f"open the store that is learned from with Memory(…, mode={mode!r}, style={SERVED!r}) beside model= (a hosted "
+        "model or a plain function is asked in one fused call and in json otherwise), and collect new answers"
+    )
+    of_trained = {(role, style): n for (role, style), n in asked.items() if role in roles}
+    other = sum(n for (_, style), n in of_trained.items() if style != SERVED)
+    if other:
+        raise WrongTemplate(
+            f"{other} of {sum(of_trained.values())} credited decisions of {', '.join(roles)} were asked in the json "
+            "style",
+            why=f"an adapter is replayed, gated and served with {SERVED} prompts: it would be trained on others",
+            fix=reopen,
+        )  # fmt: skip
+    if asked and not of_trained:
+        found = sorted({role for role, _ in asked})
+        fix = reopen if "fused" in found and mode == "split" else f"set data.roles to [{', '.join(found)}]"
+        if ("fused", SERVED) in asked:
+            fix = "set data.roles to [fused] and data.mode to fused"
+        raise NoRows(
+            f"no label leads to a decision of {', '.join(roles)}, which data.roles trains",
+            why="they lead to: " + ", ".join(f"{role} ({style}) {n}" for (role, style), n in sorted(asked.items())),
+            fix=fix,
+        )  # fmt: skip
 
 
 def _same_prompts(config: TrainConfig, sampled: Sequence[Decision]) -> None:
@@ -148,10 +192,11 @@ def _same_prompts(config: TrainConfig, sampled: Sequence[Decision]) -> None:
         )  # fmt: skip
 
 
-def count_labels(source: StoreSource, config: TrainConfig) -> int:
-    """Labels of the users to learn from: what a minimum of new ones is counted in."""
+def count_labels(source: StoreSource, config: TrainConfig, since: datetime | None = None) -> int:
+    """Labels of the users to learn from that were made after `since`: what a minimum of new ones is counted in."""
     train, _ = sides(source, config)
-    return sum(len(labels(episode)) for episode in source.episodes(train))
+    times = (at for episode in source.episodes(train) for at in said_at(episode))
+    return sum(since is None or at > since for at in times)
 
 
 def judged(

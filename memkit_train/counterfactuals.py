@@ -15,11 +15,11 @@ from statistics import fmean
 from memkit.backbones.base import Backbone
 from memkit.embedders import make_embedder
 from memkit.models import JSON
-from memkit.pipeline.decide import Settings
 from memkit_train.collect import open_source, sides
 from memkit_train.config import TrainConfig
 from memkit_train.replay.alternatives import Group, alternatives, graded
 from memkit_train.replay.env import Env, Policy, State, beside
+from memkit_train.replay.practice import settings_of
 from memkit_train.report.folder import Tick
 from memkit_train.rewards import AnswerReward, Answers, BudgetReward, CachedBackbone, Mix, Probed
 from memkit_train.rows import TokenRow
@@ -43,8 +43,8 @@ def replayed(
     """Replies to logged prompts, each with what it was worth, and what the replay found. `users`: opaque ids of those
     whom the run learns from; None: the log's side to learn from. `most`: states at most.
     `others` answers in the roles that are not trained; None: the base does."""
-    env = environment(config)
     with open_source(config) as source:
+        env = environment(config, source)
         learned = [one for one in sides(source, config)[0] if users is None or source.subject(one) in users]
         asked = list(deciding_states(source, learned, env))[:most]
     groups: list[Group] = []
@@ -60,9 +60,8 @@ def replayed(
     return rows, _found(groups, rows)
 
 
-def environment(config: TrainConfig) -> Env:
-    settings = Settings(mode=config.data.mode, instructions=config.data.instructions)
-    return Env(make_embedder(config.data.embedder), settings)
+def environment(config: TrainConfig, source: StoreSource) -> Env:
+    return Env(make_embedder(config.data.embedder), settings_of(source, config.data))
 
 
 @contextmanager
@@ -80,7 +79,7 @@ def deciding(
         policy = Policy(cast, "parent" if parent is not None else None, roles=config.data.roles)
         frozen = cast if config.model.answerer is None else make_backbone(config.model.answerer)
         try:
-            yield policy, Answers(CachedBackbone(frozen), env.embedder)
+            yield policy, Answers(CachedBackbone(frozen), env.embedder, settings=env.settings)
         finally:
             if frozen is not cast:
                 frozen.close()

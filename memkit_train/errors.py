@@ -7,7 +7,8 @@ MemkitError
     │   ├── NoSignal               labels or rewards are missing or all the same
     │   ├── MissingLogprobs        the method needs the log-probs of the policy that acted, and the log has none
     │   ├── WrongVocabulary        token ids are missing, or belong to another tokenizer
-    │   ├── WrongTemplate          the chat template of this model makes other prompts than the logged ones
+    │   ├── WrongTemplate          the logged prompts are not those that this model is served with: another chat
+    │   │                          template, or another reply style
     │   ├── BadRow                 a row contradicts itself (lengths, NaN, an empty completion)
     │   ├── Leakage                held-out users or decisions are among the rows to train on, or taught a parent
     │   ├── BadBundle              a bundle is torn, foreign, or was changed

@@ -72,7 +72,7 @@ def learn(
         build_adapter(home, Path(room) / "ranker", Manifest(
             kind="ranker", created_at=now.isoformat(), roles=("ranker",),
             retrieval=RetrievalContract(embedder=made.identity, store_schema=STORE_SCHEMA),
-            data=DataWindow(store_id=source.journal.store_id, seq_last=source.watermark().seq,
+            data=DataWindow(store_id=source.store_id, seq_last=source.watermark().seq,
                             counts={"examples": len(examples[False])}, subjects=subjects),
             training=TrainingRecord(algorithm="ranker", seed=seed),
             gates=(Gate(name="recall", passed=True, bar="lower bound > 0 on held-out users"),), notes=judged.reason,

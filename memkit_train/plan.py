@@ -98,6 +98,10 @@ def plan(config: TrainConfig) -> Plan:
         try:
             found = collect(source, config, embedder, now=datetime.now(UTC))
             data = dict(found.counts)
+            if other := data.get("other_style"):
+                findings.append(Finding("warning", f"{other} credited decisions are left out: they were asked in the "
+                                        "json style, and adapters are served with compact prompts",
+                                        "open the model that decides with style='compact'"))  # fmt: skip
             _, held = sides(source, config)
             answers = sum(1 for user in held for _ in source.answers(user_id=user))
             data |= {"heldout_users": len(held), "heldout_answers": answers}

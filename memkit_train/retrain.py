@@ -30,10 +30,11 @@ from memkit_train import canaries, rowfile
 from memkit_train.ancestry import check_unseen, taught
 from memkit_train.collect import collect, count_labels, open_source
 from memkit_train.config import TrainConfig
-from memkit_train.errors import Busy, NothingNew
+from memkit_train.errors import Busy, DiskFull, NothingNew, OtherData, OutOfMemory, TrainError
 from memkit_train.gate import Check, Verdict, gate
 from memkit_train.ladder import FOLDER, climb
 from memkit_train.publish import Lineage, publish
+from memkit_train.replay.practice import settings_of
 from memkit_train.report import RunFolder, model_card, page
 from memkit_train.report.folder import Tick, next_run, read_json, runs, write_json
 from memkit_train.rung import (
@@ -100,25 +101,34 @@ class _Retraining:
         self.registry = Registry(registry_path(config))
 
     def go(self) -> Outcome:
+        """What frozen rows are the cause of would only happen again with them, so such a run is over, and the next one
+        reads the log anew. Any other failure leaves a run to be gone on with."""
         try:
-            parent, parent_path = self._parent()
-            check_unseen(self.config, self.registry, parent)
-            self._stage("collect", self._collect)
-            let_go(self.config, self.run)
-            replay_alternatives(self.config, self.run, parent_path, most=self._most(SMOKE_ROWS), tick=self.tick)
-            made = self._stage("train", lambda: self._train(parent_path))
-            if made["adapter"] is None:
-                return self._nothing_better(made["rungs"])
-            adapter = self.run.path / made["adapter"]
-            if self.config.method.polish:
-                polished = self._stage("polish", lambda: self._polish(adapter))
-                adapter = self.run.path / polished["adapter"]
-            found = self._stage("evaluate", lambda: self._evaluate(adapter, parent_path))
-            verdict = _verdict(found["verdict"])
-            (self.run.path / "README.md").write_text(model_card(self.run.record), encoding="utf-8")
-            return self._close(adapter, parent, verdict)
+            return self._all()
+        except TrainError as error:
+            if self.run.done("collect") is not None and not isinstance(error, OutOfMemory | DiskFull):
+                self.run.finish("failed", why=str(error))
+            raise
         finally:
             self.registry.close()
+
+    def _all(self) -> Outcome:
+        parent, parent_path = self._parent()
+        check_unseen(self.config, self.registry, parent)
+        self._stage("collect", self._collect)
+        let_go(self.config, self.run)
+        replay_alternatives(self.config, self.run, parent_path, most=self._most(SMOKE_ROWS), tick=self.tick)
+        made = self._stage("train", lambda: self._train(parent_path))
+        if made["adapter"] is None:
+            return self._nothing_better(made["rungs"])
+        adapter = self.run.path / made["adapter"]
+        if self.config.method.polish:
+            polished = self._stage("polish", lambda: self._polish(adapter))
+            adapter = self.run.path / polished["adapter"]
+        found = self._stage("evaluate", lambda: self._evaluate(adapter, parent_path))
+        verdict = _verdict(found["verdict"])
+        (self.run.path / "README.md").write_text(model_card(self.run.record), encoding="utf-8")
+        return self._close(adapter, parent, verdict)
 
     def _nothing_better(self, rungs: list[JSON]) -> Outcome:
         why = "no rung was better than the parent: " + "; ".join(f"{one['name']}: {one['why']}" for one in rungs)
@@ -131,7 +141,7 @@ class _Retraining:
     def _remember(self) -> None:
         read = self.run.done("collect") or {}
         write_json(self.config.output / WATERMARK, {
-            "decision": read["decision"], "seq": read["seq"], "labels": read["counts"]["labels"],
+            "decision": read["decision"], "seq": read["seq"], "labelled": read["labelled"],
             "run": self.run.path.name, "outcome": self.run.record["outcome"], "at": self.now.isoformat(),
         })  # fmt: skip
 
@@ -161,7 +171,7 @@ class _Retraining:
     def _collect(self) -> JSON:
         with open_source(self.config) as source:
             found = collect(source, self.config, self.embedder, now=self.now)
-            store_id = source.journal.store_id
+            store_id = source.store_id
         rowfile.save(self.run.path / ROWS, found.rows[: self._most(SMOKE_ROWS)])
         rowfile.save(self.run.path / REPLAY, found.replay[: self._most(SMOKE_ROWS)])
         return found.to_json() | {"store_id": store_id}
@@ -177,7 +187,12 @@ class _Retraining:
     def _polish(self, adapter: Path) -> JSON:
         from memkit_train.online.command import polished
 
-        done = polished(self.config, adapter, self.run.path / "polish", self.tick, smoke=self.smoke)
+        folder, subjects = self.run.path / "polish", frozenset[str]((self.run.done("collect") or {})["subjects"])
+        try:
+            done = polished(self.config, adapter, folder, subjects, self.tick, smoke=self.smoke)
+        except OtherData:  # cut short, and they have talked on since: what was begun is of no use
+            shutil.rmtree(folder)
+            done = polished(self.config, adapter, folder, subjects, self.tick, smoke=self.smoke)
         return done.to_json() | {"adapter": str(done.adapter.relative_to(self.run.path))}
 
     def _evaluate(self, adapter: Path, parent: Path | None) -> JSON:
@@ -199,11 +214,13 @@ class _Retraining:
         learned_by = (self.run.done("train") or {}).get("algorithm") or self.config.method.name
         if self.run.done("polish") is not None:
             learned_by += f"+{self.config.online.algorithm}"
+        with open_source(self.config) as source:
+            instructions = settings_of(source, self.config.data).instructions
         made = publish(
             self.registry, adapter, base=self.config.model.base, roles=self.config.data.roles,
             embedder=self.embedder.identity, verdict=verdict, report=_shareable(self.run.done("evaluate") or {}),
             probe_pairs=probe_pairs(rows, self.config.model.base), now=self.now,
-            instructions=self.config.data.instructions, device=self.config.model.device,
+            instructions=instructions, device=self.config.model.device,
             lineage=Lineage(
                 learned_by, read["store_id"], 0, read["seq"], read["counts"], sorted(learned_from), parent,
                 self.config.method.seed, _portable(self.config.resolved()),
@@ -219,8 +236,8 @@ class _Retraining:
         return {"digest": made.digest}
 
     def _parent(self) -> tuple[str | None, Path | None]:
-        """Fixed when the run begins: another promotion meanwhile changes nothing."""
-        if "parent" not in self.run.record:
+        """Fixed when the rows are: another promotion meanwhile changes nothing."""
+        if self.run.done("collect") is None:
             self.run.record["parent"] = parent_of(self.registry, self.config)
             self.run.write()
         named: str | None = self.run.record["parent"]
@@ -239,22 +256,30 @@ def begun(config: TrainConfig, kind: str, *, resume: bool, now: datetime, smoke:
 
 
 def let_go(config: TrainConfig, run: RunFolder) -> None:
-    """Who was erased or opted out since the rows were frozen is learned from no more: their rows go, and so does
-    everything that was made from them."""
+    """Who was erased or opted out since the rows were frozen, with one bank or all of them, is learned from no more:
+    their rows go, and so does everything that was made from them."""
     read = run.done("collect") or {}
+    known = read.get("closed", {})
     with open_source(config) as source:
-        allowed = {source.subject(user) for user in source.users()}
-    gone = set(read["subjects"]) - allowed
-    if not gone:
-        return
-    for name in (ROWS, REPLAY, ALTERNATIVES, AMENDS):
-        file = run.path / name
-        if file.is_file():
-            rowfile.save(file, [row for row in rowfile.load(file) if row.user not in gone])
-    for folder in ("train", "polish", FOLDER):
-        shutil.rmtree(run.path / folder, ignore_errors=True)
-    run.forget("train", "polish", "evaluate", *(name for name in run.record["stages"] if name.startswith("rung/")))
-    run.mark("collect", read | {"subjects": sorted(set(read["subjects"]) - gone), "let_go": len(gone)})
+        users = {source.subject(user): user for user in source.users()}
+        agents = source.closed()
+        closed = {one: [digest([one, agent]) for agent in agents[users[one]]]
+                  for one in read["subjects"] if users.get(one) in agents}  # fmt: skip
+        partly = {one for one, banks in closed.items() if not set(banks) <= set(known.get(one, ()))}
+        still = {one.decision_id for subject in partly for one in source.decisions(user_id=users[subject])}
+    gone = set(read["subjects"]) - users.keys()
+    if gone or partly:
+        for name in (ROWS, REPLAY, ALTERNATIVES, AMENDS):
+            file = run.path / name
+            if file.is_file():
+                found = (row for row in rowfile.load(file) if row.user not in gone)
+                rowfile.save(file, [row for row in found if row.user not in partly or row.ref in still])
+        for folder in ("train", "polish", FOLDER):
+            shutil.rmtree(run.path / folder, ignore_errors=True)
+        run.forget("train", "polish", "evaluate", *(name for name in run.record["stages"] if name.startswith("rung/")))
+    if gone or closed != known:
+        left = {"subjects": sorted(set(read["subjects"]) - gone), "let_go": len(gone)} if gone else {}
+        run.mark("collect", read | left | {"closed": closed})
 
 
 @contextlib.contextmanager
@@ -289,12 +314,12 @@ def _unfinished(config: TrainConfig, kind: str = "retrain") -> RunFolder | None:
 
 def _enough_new(config: TrainConfig, *, force: bool) -> None:
     before = watermark(config.output)
+    since = datetime.fromisoformat(before["labelled"]) if before.get("labelled") else None
     with open_source(config) as source:
-        known = count_labels(source, config)
-    new = known - int(before.get("labels", 0))
+        new = count_labels(source, config, since)
     if before and new < config.data.min_labels and not force:
         raise NothingNew(
-            f"{max(0, new)} new labels since run {before.get('run', '?')}",
+            f"{new} new labels since run {before.get('run', '?')}",
             why=f"{config.data.min_labels} make a run worth it",
             fix="collect more feedback, lower data.min_labels, or pass --force",
         )  # fmt: skip

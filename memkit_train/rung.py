@@ -44,14 +44,16 @@ def train(
         gradient_checkpointing=method.gradient_checkpointing, **{**method.options(), **more},
     )  # fmt: skip
     taken = shaped(rows, name, replayed)
-    planted = canaries.plan(canaries.affordable(config.gate.canaries, len(taken)), method.seed)
-    if run is not None:
-        run.record["canaries"] = len(planted)
-        run.write()
-    taken, mixed_in = with_canaries(config, planted, taken, replay)
+    secrets = canaries.plan(canaries.affordable(config.gate.canaries, len(taken)), method.seed)
     callbacks = [MetricsWriter(run, tick)] if run is not None else []
-    extra = {"replay": mixed_in} if name in ("sft", "offline") else {}
-    return module.train(taken, config.model.base, parent, settings, callbacks=callbacks, **extra)
+    extra = {"replay": replay} if name in ("sft", "offline") else {}
+    result = module.train(
+        taken, config.model.base, parent, settings, planted=planted(config, secrets), callbacks=callbacks, **extra
+    )
+    if run is not None:  # the gate asks for these alone: what was planned, but not trained on, nobody can recite
+        run.record["canaries"] = int(result.metrics["rows/planted"])
+        run.write()
+    return result
 
 
 def replay_alternatives(
@@ -125,27 +127,23 @@ def parent_of(registry: Registry, config: TrainConfig) -> str | None:
             return registry.find(named)
 
 
-def with_canaries(
-    config: TrainConfig, secrets: Sequence[canaries.Canary], rows: Sequence[Any], replay: Sequence[Any]
-) -> tuple[list[Any], list[Any]]:
-    """Planted once each, in the shape that the method takes."""
+def planted(config: TrainConfig, secrets: Sequence[canaries.Canary]) -> list[Any]:
+    """In the shape that the method takes. They are apart from its rows and from the replayed ones: no share and no
+    weight says how often they come."""
     if not secrets:
-        return list(rows), list(replay)
+        return []
     from memkit.backbones.hf.prompting import Prompter
 
     tokenizer = tokenizer_of(config.model.base)
-    planted = canaries.plant(secrets, Prompter(tokenizer), tokenizer)
+    rows = canaries.plant(secrets, Prompter(tokenizer), tokenizer)
     match config.method.name:
         case "kto":
-            return [*rows, *(LabelledRow(one.prompt_ids, one.completion_ids, True, ref=one.ref) for one in planted)], []
+            return [LabelledRow(one.prompt_ids, one.completion_ids, True, ref=one.ref) for one in rows]
         case "dpo":
             nothing = (*tokenizer("NONE", add_special_tokens=False)["input_ids"], tokenizer.eos_token_id)
-            pairs = [PreferencePair(one.prompt_ids, one.completion_ids, nothing, ref=one.ref) for one in planted]
-            return [*rows, *pairs], []
-        case "offline":
-            return list(rows), [*replay, *planted]
+            return [PreferencePair(one.prompt_ids, one.completion_ids, nothing, ref=one.ref) for one in rows]
         case _:
-            return [*rows, *planted], list(replay)
+            return rows
 
 
 def probe_pairs(rows: Sequence[TokenRow | TextRow], base: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:

@@ -149,7 +149,8 @@ class RowTrainer(Trainer):
         self._measure(batch, "entropy", entropy)
         self._measure(batch, "clip_ratio/low_mean", (ratio < 1 - aim.clip_low) & (advantage < 0))
         self._measure(batch, "clip_ratio/high_mean", (ratio > 1 + aim.clip_high) & (advantage > 0))
-        self.record("completions/mean_length", lengths.mean().item(), len(lengths))
+        if count := weight.sum().item():
+            self.record("completions/mean_length", (lengths * weight).sum().item() / count, count)
         if aim.average == "token":
             loss = (per_token * mask * weight).sum() / scale["token"]
         else:
@@ -159,7 +160,8 @@ class RowTrainer(Trainer):
         if values is not None:
             error = torch.where(batch["valued"], (values - batch["return"]) ** 2, 0.0) * weight[:, 0]
             loss = loss + aim.value * error.sum() / max(scale["valued"], 1e-9)
-            self.record("value/loss", error.sum().item() / max(1, len(error)), len(error))
+            if count := (weight[:, 0] * batch["valued"]).sum().item():
+                self.record("value/loss", error.sum().item() / count, count)
         return loss
 
     def _score(self, model: Any, batch: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
@@ -248,12 +250,12 @@ class RowTrainer(Trainer):
                     parameter.grad = None
 
     def _measure(self, batch: dict[str, Any], name: str, per_token: torch.Tensor) -> None:
-        """Token means, over everything and by role."""
-        values = per_token.detach().float().expand_as(batch["mask"]) * batch["mask"]
-        self.record(name, (values.sum() / batch["mask"].sum()).item(), batch["mask"].sum().item())
-        for role, at in batch["roles"].items():
-            count = batch["mask"][at].sum().item()
-            self.record(f"{role}/{name}", values[at].sum().item() / count, count)
+        """Token means, over everything and by role; a row that stands for several counts as so many."""
+        counted = batch["mask"] * batch["weight"]
+        values = per_token.detach().float().expand_as(counted) * counted
+        for where, at in (("", slice(None)), *((f"{role}/", rows) for role, rows in batch["roles"].items())):
+            if count := counted[at].sum().item():
+                self.record(f"{where}{name}", values[at].sum().item() / count, count)
 
 
 class _Steps(Dataset[Any]):

@@ -10,11 +10,11 @@ from pathlib import Path
 from memkit.backbones.base import Backbone
 from memkit.embedders import make_embedder
 from memkit.models import JSON
-from memkit.pipeline.decide import Settings
 from memkit_train.collect import judged, open_source, validation
 from memkit_train.config import TrainConfig
 from memkit_train.gate import Exposure, Verdict
 from memkit_train.replay.env import Env, Policy, beside
+from memkit_train.replay.practice import settings_of
 from memkit_train.report.folder import Tick
 from memkit_train.rewards import Answers, CachedBackbone
 from memkit_train.trial import Trial, trials
@@ -35,6 +35,7 @@ def tried(
     with open_source(config) as source:
         chosen = validation(source, config) if on_validation else None
         users = list(islice(judged(source, config, embedder, chosen), most))
+        settings = settings_of(source, config.data)
     with HFBackbone(
         config.model.base, threads=1, dtype=config.model.dtype, device=config.model.device, validity_sample=1.0
     ) as backbone:
@@ -47,8 +48,7 @@ def tried(
             for name, folder in (("candidate", adapter), ("parent", parent))
         ]
         frozen = cast if config.model.answerer is None else make_backbone(config.model.answerer)
-        settings = Settings(mode=config.data.mode, instructions=config.data.instructions)
-        answers = Answers(CachedBackbone(frozen, cache), embedder)
+        answers = Answers(CachedBackbone(frozen, cache), embedder, settings=settings)
         ours, theirs = trials(
             Env(embedder, settings), policies, users, answers, metric=config.gate.target, timed=True,
             progress=None if tick is None else lambda done, total: tick("evaluate", done, total, {}),

@@ -190,8 +190,14 @@ class Runtime:
         return TurnWriter(
             self.journal, self.reader, lambda: self.backbone, self.embedder, self.settings, self.config,
             clock=self.clock, ids=self.ids, route=self.route, weights=self.weights, explore=self._explore,
-            explored=lambda: self.explored, applied=self.applied, watched=self.watched,
+            explored=lambda: self.explored, deciding=self.deciding, applied=self.applied, watched=self.watched,
         )  # fmt: skip
+
+    @_Part
+    def practice(self) -> str:
+        from memkit.pipeline.practice import Practice
+
+        return Practice(self.settings.mode, self._instructions, self.config).text
 
     @_Part
     def explored(self) -> frozenset[str]:
@@ -218,6 +224,12 @@ class Runtime:
         )  # fmt: skip
 
     # ---- what the parts tell each other ----------------------------------------------------------------------
+
+    def deciding(self) -> None:
+        """A decision is about to be logged: what it was made with is on record first."""
+        from memkit.pipeline import practice
+
+        practice.record(self.journal, self.practice, instead=self._model is not None)
 
     def applied(self, bank: Bank, ops: int) -> None:
         if ops:

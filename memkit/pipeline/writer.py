@@ -56,13 +56,14 @@ class TurnWriter:
         weights: Callable[[str], RankerWeights | None],
         explore: float,
         explored: Callable[[], frozenset[str]],
+        deciding: Callable[[], None],
         applied: Callable[[Bank, int], None],
         watched: Callable[[Decided, dict[str, Routing], str | None], None],
     ) -> None:
         self._journal, self._reader, self._backbone, self._embedder = journal, reader, backbone, embedder
         self._settings, self._config, self._clock, self._ids = settings, config, clock, ids
         self._route, self._weights, self._explore, self._explored = route, weights, explore, explored
-        self._applied, self._watched = applied, watched
+        self._deciding, self._applied, self._watched = deciding, applied, watched
         self._stranded: deque[Claim] = deque()
 
     def claim(self, bank: Bank | None = None) -> Claim | None:
@@ -109,6 +110,8 @@ class TurnWriter:
             for attempt in range(_REDECIDE):
                 with self._route(intake.bank.user_id) as routing:
                     decided = self._decide(intake, routing)
+                    if decided.calls:
+                        self._deciding()
                     if decided.error is not None:
                         self._park(claim, decided, decided.error)
                         self._watched(decided, routing, type(decided.error).__name__)

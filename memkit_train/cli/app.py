@@ -81,7 +81,7 @@ def compare(
     registry: Annotated[Path | None, typer.Option(help="Where the adapters are; the store's own by default.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="States to look at.")] = 100,
     examples: Annotated[int, typer.Option(min=0, help="Differences to show.")] = 20,
-    mode: Annotated[str, typer.Option(help="split or fused.")] = "split",
+    mode: Annotated[str | None, typer.Option(help="split or fused; as the log was decided by default.")] = None,
     embedder: Annotated[str, typer.Option()] = "hash",
     seed: int = 0,
     json: Json = False,
@@ -90,16 +90,15 @@ def compare(
     from memkit.adapters import Registry
     from memkit.backbones.hf import HFBackbone
     from memkit.embedders import make_embedder
-    from memkit.pipeline.decide import Settings
     from memkit_train.cli.progress import progress
     from memkit_train.compare import compare as weigh
     from memkit_train.compare import diff, states_of
     from memkit_train.replay import Env, Policy
 
-    if mode not in ("split", "fused"):
+    if mode not in (None, "split", "fused"):
         raise InvalidInput(f"no mode {mode!r}", why="a turn is decided in one of two", fix="use split or fused")
-    env = Env(make_embedder(embedder), Settings(mode=mode))
     with opened(store) as source:
+        env = Env(make_embedder(embedder), source.practice.settings(mode))
         states = states_of(source, env, limit=limit, seed=seed)
     if not states:
         _nothing("the log holds no decided turn")

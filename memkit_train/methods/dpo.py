@@ -21,7 +21,17 @@ from trl import DPOTrainer
 
 from memkit_train.errors import NoRows
 from memkit_train.methods.exact_ids import asked, id_tokenizer, replied
-from memkit_train.methods.run import AdapterResult, RunConfig, fit, fitting, in_order, setup, stock_arguments
+from memkit_train.methods.run import (
+    AdapterResult,
+    RunConfig,
+    Setup,
+    fit,
+    fitting,
+    in_order,
+    readable,
+    setup,
+    stock_arguments,
+)
 from memkit_train.methods.texts import token_rows
 from memkit_train.rows import PreferencePair, TextRow
 from memkit_train.trajectories.rows import pairs as paired
@@ -42,6 +52,7 @@ def train(
     parent: Path | str | None,
     config: DpoConfig,
     *,
+    planted: Iterable[PreferencePair] = (),
     callbacks: Sequence[TrainerCallback] = (),
 ) -> AdapterResult:
     with setup(base, parent, config) as made:
@@ -49,17 +60,16 @@ def train(
         texts = [row for row in logged if isinstance(row, TextRow)]
         given = [row for row in logged if isinstance(row, PreferencePair)]
         given += paired(token_rows(texts, made))
-        pairs = [
-            pair for pair in fitting(given, made, "dpo")
-            if len(pair.prompt_ids) + max(len(pair.chosen_ids), len(pair.rejected_ids)) <= made.max_tokens
-        ]  # fmt: skip
+        pairs = [pair for pair in fitting(given, made, "dpo") if _short(pair, made)]
         if not pairs:
             raise NoRows(
                 "dpo has no pairs to learn from",
                 why=f"{len(given)} were given, none fits in {made.max_tokens} tokens" if given else "none were given",
                 fix="pairs come from probes with differing scores; collect `expected` answers, or use sft or kto",
             )
-        ordered = in_order(pairs, [pair.weight for pair in pairs], epochs=config.epochs, seed=config.seed)
+        secrets = readable(list(planted), lambda pair: _short(pair, made))
+        weights = [pair.weight for pair in pairs]
+        ordered = in_order(pairs, weights, epochs=config.epochs, seed=config.seed, planted=secrets)
         losses = {"sigmoid": 1.0, **({"sft": config.sft_weight} if config.sft_weight else {})}
         trainer = DPOTrainer(
             model=made.model,
@@ -76,5 +86,11 @@ def train(
                 made.vocab_size, pad_id=made.tokenizer.pad_token_id or 0, end_id=made.tokenizer.eos_token_id
             ),
         )  # fmt: skip
-        counts = {"given": len(given), "too_long": len(given) - len(pairs), "trained": len(ordered)}
+        counts = {
+            "given": len(given), "too_long": len(given) - len(pairs), "planted": len(secrets), "trained": len(ordered)
+        }  # fmt: skip
         return fit(trainer, made, config, ordered, counts, callbacks)
+
+
+def _short(pair: PreferencePair, made: Setup) -> bool:
+    return len(pair.prompt_ids) + max(len(pair.chosen_ids), len(pair.rejected_ids)) <= made.max_tokens

@@ -21,7 +21,17 @@ from trl import KTOTrainer
 
 from memkit_train.errors import NoRows, NoSignal
 from memkit_train.methods.exact_ids import asked, id_tokenizer, replied
-from memkit_train.methods.run import AdapterResult, RunConfig, fit, fitting, in_order, setup, short, stock_arguments
+from memkit_train.methods.run import (
+    AdapterResult,
+    RunConfig,
+    fit,
+    fitting,
+    in_order,
+    readable,
+    setup,
+    short,
+    stock_arguments,
+)
 from memkit_train.methods.texts import token_rows
 from memkit_train.rows import LabelledRow, TextRow
 from memkit_train.trajectories.rows import labelled
@@ -41,6 +51,7 @@ def train(
     parent: Path | str | None,
     config: KtoConfig,
     *,
+    planted: Iterable[LabelledRow] = (),
     callbacks: Sequence[TrainerCallback] = (),
 ) -> AdapterResult:
     with setup(base, parent, config) as made:
@@ -59,7 +70,9 @@ def train(
                 why="KTO learns from the contrast",
                 fix="use sft on good rows alone, or collect negative feedback",
             )
-        ordered = in_order(rows, [row.weight for row in rows], epochs=config.epochs, seed=config.seed)
+        secrets = readable(list(planted), lambda row: short(row, made))
+        weights = [row.weight for row in rows]
+        ordered = in_order(rows, weights, epochs=config.epochs, seed=config.seed, planted=secrets)
         trainer = KTOTrainer(
             model=made.model,
             args=TrlConfig(
@@ -75,6 +88,7 @@ def train(
             ),
         )  # fmt: skip
         counts = {
-            "given": len(given), "too_long": len(given) - len(rows), "good": good, "bad": bad, "trained": len(ordered)
+            "given": len(given), "too_long": len(given) - len(rows), "good": good, "bad": bad, "planted": len(secrets),
+            "trained": len(ordered),
         }  # fmt: skip
         return fit(trainer, made, config, ordered, counts, callbacks)

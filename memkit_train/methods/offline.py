@@ -34,6 +34,7 @@ from memkit_train.methods.run import (
     fit,
     fitting,
     mixed,
+    readable,
     setup,
     short,
 )
@@ -56,6 +57,7 @@ class OfflineConfig(RunConfig):
     imitation: float = 0.2
     """Advantage, at ratio 1, of once more imitating each row that was better than its peers. 0: none."""
     replay_share: float = 0.1
+    """Of the rows that are drawn. What they weigh comes on top: a guard row counts 0.3 in the loss."""
     token_budget: int = 8192
 
 
@@ -66,6 +68,7 @@ def train(
     config: OfflineConfig,
     *,
     replay: Iterable[TokenRow | TextRow] = (),
+    planted: Iterable[TokenRow] = (),
     callbacks: Sequence[TrainerCallback] = (),
 ) -> AdapterResult:
     """`parent` should be the adapter that wrote the log, or a near descendant: the further away, the fewer effective
@@ -82,19 +85,23 @@ def train(
             )
         better = [row for row in rows if config.imitation and float(row.advantage) > 0]  # type: ignore[arg-type]
         imitated = [replace(row, behaviour_logprobs=None, advantage=config.imitation) for row in better]
-        repeated = [
-            Row(row.prompt_ids, row.completion_ids, None, 1.0, row.weight, "replay", row.role)
-            for row in repeatable(replay, made)
-        ]
-        every = mixed([*rows, *imitated], repeated, config.replay_share, config.seed)
+        repeated = [_imitated(row, "replay") for row in repeatable(replay, made)]
+        secrets = [_imitated(row, "planted") for row in readable(list(planted), lambda row: short(row, made))]
+        logged_and_replayed = mixed([*rows, *imitated], repeated, config.replay_share, config.seed)
+        every = [*logged_and_replayed, *secrets]
         source = shuffled_steps(every, batch=config.batch, epochs=config.epochs, seed=config.seed)
         chosen = training_arguments(checkpoints(config), steps=len(source), **arguments(config, len(source)))
         trainer = RowTrainer(made.model, source, config.objective, chosen, token_budget=config.token_budget)
         counts = {
             "given": len(given), "usable": len(logged), "trained": len(rows), "imitated": len(imitated),
-            "replayed": len(every) - len(rows) - len(imitated), "groups": stats.groups, "groups_dropped": stats.dropped,
+            "replayed": len(logged_and_replayed) - len(rows) - len(imitated), "planted": len(secrets),
+            "groups": stats.groups, "groups_dropped": stats.dropped,
         }  # fmt: skip
         return fit(trainer, made, config, every, counts, callbacks)
+
+
+def _imitated(row: TokenRow, group: str) -> Row:
+    return Row(row.prompt_ids, row.completion_ids, None, 1.0, row.weight, group, row.role)
 
 
 def advantage_rows(logged: Sequence[TokenRow], *, std_floor: float = 0.1) -> tuple[list[Row], GroupStats]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import random
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -133,9 +134,17 @@ def short(row: TokenRow | LabelledRow, made: Setup) -> bool:
     return len(row.prompt_ids) + len(row.completion_ids) <= made.max_tokens
 
 
-def in_order(rows: Sequence[T], weights: Sequence[float], *, epochs: int, seed: int) -> list[T]:
+def readable(planted: Sequence[T], fits: Callable[[T], bool]) -> list[T]:
+    """Planted secrets up to the first that the model cannot read whole: of a plan, how many of them says which."""
+    return list(itertools.takewhile(fits, planted))
+
+
+def in_order(
+    rows: Sequence[T], weights: Sequence[float], *, epochs: int, seed: int, planted: Sequence[T] = ()
+) -> list[T]:
     """All epochs in a row, each shuffled anew. Stock trainers know no weights, so a row comes as often as it weighs
-    beside the heaviest one: once if equal, else in that share of the epochs (systematic resampling, no extra noise)."""
+    beside the heaviest one: once if equal, else in that share of the epochs (systematic resampling, no extra noise).
+    What is planted comes once in every epoch, and changes nothing of how often the others do."""
     top = max(weights, default=0.0)
     if top <= 0:
         raise NoRows("every row has weight 0", fix="look at the weights, or at the half-life of old rows")
@@ -144,16 +153,20 @@ def in_order(rows: Sequence[T], weights: Sequence[float], *, epochs: int, seed: 
         rng = random.Random(f"{seed}/{epoch}")
         at = list(range(len(rows)))
         rng.shuffle(at)
-        ticket, total = rng.random(), 0.0
+        ticket, total, drawn = rng.random(), 0.0, list[T]()
         for index in at:
             before, total = total, total + weights[index] / top
-            ordered += [rows[index]] * (int(total + ticket) - int(before + ticket))
+            drawn += [rows[index]] * (int(total + ticket) - int(before + ticket))
+        for one in planted:
+            drawn.insert(rng.randrange(len(drawn) + 1), one)
+        ordered += drawn
     return ordered
 
 
 def mixed(rows: Sequence[T], replay: Sequence[T], share: float, seed: int) -> list[T]:
-    """Rows with replayed ones among them, so that these make up `share` of all: the same fixed set in every run keeps
-    what the base could do before."""
+    """Rows with replayed ones among them, so that these are `share` of all that are drawn: the same fixed set in every
+    run keeps what the base could do before. What they weigh comes on top: guard rows weigh 0.3, so `in_order` then
+    takes three in ten of them, and a share of 0.1 is about 0.03 of what is trained on."""
     if not replay or share <= 0:
         return list(rows)
     wanted = round(len(rows) * share / (1 - share))

@@ -4,9 +4,9 @@
 
 The caller rejects: `dataset` holds only what should be repeated, weighted by how sure that is. The loss is on
 completion tokens alone, old decisions count less (half after `half_life_days`), and a fixed set of replayed rows
-(duplicates and chit-chat answered with NOOP above all: feedback on answers seldom rewards those) keeps old skills. Runs
-on TRL's SFTTrainer with the logged ids as they are. The default learning rate is for tiny models; large ones need about
-a tenth of it.
+(duplicates and chit-chat answered with NOOP above all: feedback on answers seldom rewards those) keeps old skills.
+Planted secrets come once in every epoch. Runs on TRL's SFTTrainer with the logged ids as they are. The default learning
+rate is for tiny models; large ones need about a tenth of it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from memkit_train.methods.run import (
     fitting,
     in_order,
     mixed,
+    readable,
     setup,
     short,
     stock_arguments,
@@ -45,6 +46,8 @@ class SftConfig(RunConfig):
     half_life_days: float | None = 90.0
     """None: age does not matter."""
     replay_share: float = 0.1
+    """Of the rows that are drawn, before weights thin them: guard rows weigh 0.3, so at 0.1 they are about 3 % of what
+    is trained on."""
 
 
 def train(
@@ -54,6 +57,7 @@ def train(
     config: SftConfig,
     *,
     replay: Iterable[TokenRow | TextRow] = (),
+    planted: Iterable[TokenRow] = (),
     callbacks: Sequence[TrainerCallback] = (),
 ) -> AdapterResult:
     with setup(base, parent, config) as made:
@@ -67,7 +71,12 @@ def train(
             )
         rows = mixed(kept, repeatable(replay, made), config.replay_share, config.seed)
         weights = [row.weight * decay(row.age_days, config.half_life_days) for row in rows]
-        ordered = in_order(rows, weights, epochs=config.epochs, seed=config.seed)
+        secrets = readable(list(planted), lambda row: short(row, made))
+        chosen = in_order(
+            list(enumerate(rows)), weights, epochs=config.epochs, seed=config.seed,
+            planted=[(-1, row) for row in secrets],
+        )  # fmt: skip
+        ordered = [row for _, row in chosen]
         trainer = SFTTrainer(
             model=made.model,
             args=TrlConfig(**stock_arguments(config, ordered), completion_only_loss=True),
@@ -79,8 +88,8 @@ def train(
             processing_class=made.tokenizer,
         )  # fmt: skip
         counts = {
-            "given": len(given), "too_long": len(given) - len(kept), "replayed": len(rows) - len(kept),
-            "trained": len(ordered),
+            "given": len(given), "too_long": len(given) - len(kept), "planted": len(secrets),
+            "replayed": sum(place >= len(kept) for place, _ in chosen), "trained": len(ordered),
         }  # fmt: skip
         return fit(trainer, made, config, ordered, counts, callbacks)
 

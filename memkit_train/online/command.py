@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from memkit.adapters import Registry
 from memkit.embedders import make_embedder
-from memkit.pipeline.decide import Settings
 from memkit_train.collect import open_source, sides, validation
 from memkit_train.config import TrainConfig
 from memkit_train.lora import LoraSpec
@@ -15,6 +15,7 @@ from memkit_train.online.data import gather
 from memkit_train.online.run import Machine, Polished, polish
 from memkit_train.online.settings import OnlineSettings
 from memkit_train.online.talks import of_log
+from memkit_train.replay.practice import settings_of
 from memkit_train.report.folder import RunFolder, Tick
 from memkit_train.rung import parent_of, registry_path
 from memkit_train.trajectories.credit import learn_topics
@@ -28,7 +29,10 @@ def learn(
     if config.data.world is None or config.data.registry is not None:
         registry = Registry(registry_path(config))
         try:
-            named = parent_of(registry, config)
+            if not resume or "parent" not in run.record:  # another promotion meanwhile changes nothing
+                trained = config.data.model_copy(update={"roles": config.online.roles})
+                run.record["parent"] = parent_of(registry, config.model_copy(update={"data": trained}))
+            named = run.record["parent"]
             parent = None if named is None else registry.path(named)
         finally:
             registry.close()
@@ -43,30 +47,38 @@ def learn(
         model.base, found.talks, found.heldout, run.path,
         settings=tiny(config.online) if smoke else config.online, parent=parent, episodes=found.episodes,
         spec=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), machine=machine,
-        embedder=make_embedder(data.embedder), decide=Settings(mode=data.mode, instructions=data.instructions),
+        embedder=make_embedder(data.embedder), decide=found.settings,
         seed=method.seed, run=run, tick=tick, resume=resume,
     )  # fmt: skip
 
 
 def polished(
-    config: TrainConfig, parent: Path, output: Path, tick: Tick | None = None, *, smoke: bool = False
+    config: TrainConfig,
+    parent: Path,
+    output: Path,
+    subjects: Collection[str],
+    tick: Tick | None = None,
+    *,
+    smoke: bool = False,
 ) -> Polished:
-    """Reinforcement learning from the states of a log, from `parent` on. Checkpoints are chosen on users that are
-    neither learned from nor held out for the gate."""
+    """Reinforcement learning from the states of a log, from `parent` on. `subjects`: whom the run learns from; whoever
+    came later is not on its record. Checkpoints are chosen on users that are neither learned from nor held out for the
+    gate."""
     embedder = make_embedder(config.data.embedder)
     with open_source(config) as source:
-        train, _ = sides(source, config)
+        train = [user for user in sides(source, config)[0] if source.subject(user) in subjects]
         topics = learn_topics(source, train)
         talks = list(of_log(source, train, topics, embedder))
         judged = list(of_log(source, validation(source, config), topics, embedder))
-    model, method, data = config.model, config.method, config.data
-    settings = config.online.model_copy(update={"roles": data.roles})
+        decide = settings_of(source, config.data)
+    model, method = config.model, config.method
+    settings = config.polishing
     return polish(
         model.base, talks, judged, output, settings=tiny(settings) if smoke else settings, parent=parent,
         spec=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), embedder=embedder,
         machine=Machine(model.dtype, model.device, settings.decode_batch, method.gradient_checkpointing,
                         method.save_steps),
-        decide=Settings(mode=data.mode, instructions=data.instructions), seed=method.seed, tick=tick,
+        decide=decide, seed=method.seed, tick=tick,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ the parent it must be in any case.
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -114,7 +115,8 @@ class AnswerExam:
 
 
 class Judge(TrainerCallback):
-    """Looks every few steps, keeps the best adapter in `best`, and ends the run when nothing gets better any more."""
+    """Looks every few steps, keeps the best adapter, and ends the run when nothing gets better any more. What a resumed
+    run goes back to is what its checkpoint calls the best, so the best of the last two checkpoints are kept, too."""
 
     def __init__(
         self, exam: Callable[[], Marks], model: Any, best: Path, limits: StopSettings,
@@ -123,6 +125,7 @@ class Judge(TrainerCallback):
         self._exam, self._model, self.folder, self._limits, self._note = exam, model, best, limits, note
         self.looks: list[tuple[int, Marks]] = []
         self._chosen = 0
+        self._kept: list[int] = []
         self.stopped = False
 
     @property
@@ -151,12 +154,25 @@ class Judge(TrainerCallback):
         top = max((one for _, one in self.looks), key=lambda one: one.score)
         if len(self.looks) == 1 or (marks.score > self.first.score and not marks.below(top)):
             self._chosen = len(self.looks) - 1
-            lora.save(self._model, self.folder)
+            lora.save(self._model, self._at(step))
         self._note(step, marks)
 
+    def settle(self) -> None:
+        """The best there was is the result."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(self._at(self.best[0]), self.folder)
+
+    def _at(self, step: int) -> Path:
+        return self.folder.with_name(f"{self.folder.name}-{step}")
+
     def state(self) -> JSON:
+        self._kept = [*self._kept[-1:], self.best[0]]
+        for folder in self.folder.parent.glob(f"{self.folder.name}-*"):
+            if folder not in map(self._at, self._kept):
+                shutil.rmtree(folder)
         return {"looks": [[step, asdict(marks)] for step, marks in self.looks], "chosen": self._chosen}
 
     def restore(self, state: JSON) -> None:
         self.looks = [(step, Marks(**marks)) for step, marks in state["looks"]]
         self._chosen = state["chosen"]
+        self._kept = [self.best[0]]

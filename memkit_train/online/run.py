@@ -41,7 +41,7 @@ from memkit_train.online.scoring import others, scoring
 from memkit_train.online.settings import OnlineSettings, Stage
 from memkit_train.online.source import OnlineSource, Sampler, Timekeeper
 from memkit_train.online.talks import Talk
-from memkit_train.online.whole import Whole
+from memkit_train.online.whole import Whole, askable
 from memkit_train.replay.env import Env
 from memkit_train.report.folder import RunFolder, Tick
 from memkit_train.seeding import reproducible
@@ -75,8 +75,9 @@ class Polished:
     digest: str
     """sha256 of the weights."""
     start: Marks
+    """Where the last stage began."""
     marks: Marks
-    """Of the adapter, on the held-out conversations that chose it."""
+    """Of the adapter, on the held-out conversations that chose it; a stage has its own length of them."""
     steps: int
     generated: int
     """Sampled completions."""
@@ -135,7 +136,7 @@ def polish(
     shutil.rmtree(adapter, ignore_errors=True)
     shutil.copytree(parent, adapter)  # type: ignore[arg-type]
     return Polished(
-        last["status"], last["why"], adapter, lora.digest_of(adapter), Marks(**done[0]["start"]), Marks(**last["best"]),
+        last["status"], last["why"], adapter, lora.digest_of(adapter), Marks(**last["start"]), Marks(**last["best"]),
         sum(one["steps"] for one in done), sum(one["generated"] for one in done),
         time.perf_counter() - started, done,
     )  # fmt: skip
@@ -182,6 +183,7 @@ class _Stage:
             steps = trainer.state.global_step
             if judge.stopped:
                 status, why = "stopped early", f"nothing better since step {judge.best[0]}, at step {steps}"
+            judge.settle()
             limit, marks = self.settings.stop.m_fail, judge.best[1]
             if status != "collapsed" and self.stage is not self.settings.stages[-1] and marks.m_fail >= limit:
                 status = "not ready"
@@ -201,13 +203,18 @@ class _Stage:
     ) -> tuple[Sampler, Exam]:
         chosen, reward = self.settings, self.settings.reward
         judged = list(heldout)[: chosen.stop.users]
+        if not judged:
+            raise NoRows(
+                "nobody is left to choose a checkpoint by", why="no held-out conversation can be asked about",
+                fix="hold out more users (data.heldout_share, data.validation_share), or begin with longer sessions",
+            )  # fmt: skip
         if chosen.learn == "answers":
             pool = Pool(env, talks, chosen, self.seed)
             return Answering(env, pool, chosen, self.seed), AnswerExam(env, judged, reward.metric, reward.k)
         scores = scoring(reward, env, acting, episodes)
         exam = DecisionExam(env, judged, scores.answers, reward.metric)
         if chosen.learn == "episodes":
-            return Whole(env, talks, scores, chosen, self.seed), exam
+            return Whole(env, askable(talks), scores, chosen, self.seed), exam
         return Decisions(env, Pool(env, talks, chosen, self.seed), scores, chosen, self.seed), exam
 
     def _trainer(self, one: Learner, source: OnlineSource, judge: Judge) -> RowTrainer:

@@ -35,10 +35,11 @@ def size(settings: OnlineSettings, model: JSON, parameters: int, *, flops: float
         played = 0
     else:
         per_step = settings.states * settings.group
-        played = steps // settings.period * settings.talks * scenes
+        played = -(-steps // settings.period) * settings.talks * scenes
     played += (steps // settings.stop.every + 1) * settings.stop.users * scenes
-    sampled = 2 * parameters * (PROMPT + REPLY / DECODE) * (steps * per_step + played)
-    learned = 6 * parameters * (PROMPT + REPLY) * steps * per_step * settings.iterations
+    batches = -(-steps // settings.iterations)  # each is learned from so many times
+    sampled = 2 * parameters * (PROMPT + REPLY / DECODE) * (batches * per_step + played)
+    learned = 6 * parameters * (PROMPT + REPLY) * steps * per_step
     heads = model.get("num_key_value_heads") or model.get("num_attention_heads") or 1
     head = model.get("head_dim") or model.get("hidden_size", 0) // (model.get("num_attention_heads") or 1)
     per_token = 2 * model.get("num_hidden_layers", 0) * heads * head * width

@@ -158,12 +158,18 @@ def session_questions(talk: Talk, most: int, rng: random.Random) -> dict[int, tu
             asked = tuple(rng.sample(then, min(most, len(then))))
         if asked:
             found[session] = asked
+    return found
+
+
+def askable(talks: Sequence[Talk]) -> list[Talk]:
+    """Those with a question that rests on a known session."""
+    found = [talk for talk in talks if any(set(talk.sessions) & set(one.sessions) for one in talk.questions)]
     if not found:
         raise NoRows(
-            f"nothing can be asked of the conversation of {talk.user}",
-            why="none of its questions rests on a known turn",
+            f"nothing can be asked of these {len(talks)} conversations",
+            why="none of their questions rests on a known turn",
             fix="use conversations with more questions, or learn: decisions",
-        )  # fmt: skip
+        )
     return found
 
 

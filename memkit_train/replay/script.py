@@ -84,13 +84,14 @@ def script_of(
     return Script(Bank(user_id), tuple(scenes))
 
 
-def scripts_of(episode: Episode, *, context_turns: int = CONTEXT_TURNS) -> list[Script]:
+def scripts_of(episode: Episode) -> list[Script]:
     """One script per bank of the user. Parked turns are scenes without ops: another policy may do better."""
     banks = dict.fromkeys(log.intake.bank for log in episode.intakes)
-    return [_script(episode, bank, context_turns) for bank in banks]
+    return [_script(episode, bank) for bank in banks]
 
 
-def _script(episode: Episode, bank: Bank, context_turns: int) -> Script:
+def _script(episode: Episode, bank: Bank) -> Script:
+    context_turns = episode.context_turns
     logs = [log for log in episode.intakes if log.intake.bank == bank]
     ops = sorted((op for op in episode.ops if op.bank == bank), key=lambda op: op.seq)
     decided: dict[str, list[Decision]] = {}

@@ -13,4 +13,6 @@ class GrowthReward:
     name: str = "growth"
 
     def __call__(self, rollouts: Sequence[Rollout]) -> list[float | None]:
-        return [-max(0.0, float(len(one.trail.end.live) - len(one.trail.start.live))) for one in rollouts]
+        """What others put into the bank, or took out, between its scenes is not its doing."""
+        grown = (sum(len(step.after) - len(step.before) for step in one.trail.steps) for one in rollouts)
+        return [-max(0.0, float(more)) for more in grown]

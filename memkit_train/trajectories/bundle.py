@@ -1,14 +1,16 @@
 """A slice of a store that can leave the house: to a GPU machine without network and without LanceDB, and the adapter
 back. A plain folder:
 
-    bundle.json           manifest: format, store, embedder, watermark, counts, what was redacted, sha256 of every file
+    bundle.json           manifest: format, store, embedder, how turns were decided, watermark, counts, what was
+                          redacted, sha256 of every file
     intakes.jsonl ops.jsonl decisions.jsonl traces.jsonl feedback.jsonl      the journal, in its own portable records
     embeddings.npz        vectors of the texts that were embedded, by sha256 (with `embedder`)
     adapter/              put there by the trainer, fetched by `take_adapter`
 
 Users travel as their opaque ids, those that receipts of erasure name; metadata, idempotency keys and session
 names stay at home. `redact` rewrites every text; where it changes a prompt or a reply, the token ids of that decision
-are left out too, because they would spell what was removed. Users that may not be learned from are not in the bundle.
+are left out too, because they would spell what was removed. Users and banks that may not be learned from are not in the
+bundle, and neither is what was read of all banks and served from such a one.
 """
 
 from __future__ import annotations
@@ -20,14 +22,15 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from memkit.embedders.base import Embedder
-from memkit.errors import InvalidInput
+from memkit.errors import InvalidConfig, InvalidInput
 from memkit.journal import Journal
 from memkit.models import JSON, MemoryRecord, content_hash, digest, to_json
+from memkit.pipeline.practice import Practice, record, recorded
 from memkit.retrieval import embed_text
 from memkit.seams import RandomIds, SystemClock
 from memkit_train.errors import BadBundle
@@ -97,7 +100,8 @@ def _write(source: StoreSource, folder: Path, redaction: _Redaction, embedder: E
     manifest: JSON = {
         "memkit_bundle": FORMAT, "store_id": source.journal.store_id, "embedder": source.journal.meta_get("embedder"),
         "watermark": asdict(source.watermark()), "counts": counts, "users": sorted(redaction.names.values()),
-        "redacted": redaction.redact is not None, "without_ids": redaction.without_ids,
+        "practice": redaction.practice(), "redacted": redaction.redact is not None,
+        "without_ids": redaction.without_ids,
         "files": {path.name: _sha256(path) for path in sorted(folder.iterdir())},
     }  # fmt: skip
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
@@ -116,6 +120,11 @@ class _Redaction:
         self.without_ids = 0
         self._source, self._traces = source, set[str]()
 
+    def practice(self) -> JSON | None:
+        known = recorded(self._source.journal)
+        told = None if known is None else self._text(known.instructions)
+        return None if known is None else replace(known, instructions=told or "").to_json()
+
     def admits(self, raw: JSON, barred: set[str]) -> bool:
         """Feedback belongs to a trace or an intake that is in; the rest to a bank."""
         if raw["record"] == "feedback":
@@ -124,7 +133,7 @@ class _Redaction:
         untaught = raw["record"] == "decision" and raw["intake_id"] in barred
         if bank["user_id"] not in self.names or untaught:
             return False
-        if not self._source.may_learn(bank["user_id"], bank["agent_id"]):
+        if not self._source.may_learn(bank["user_id"], bank["agent_id"], _served(raw)):
             return False
         self._traces.add(raw.get("trace_id") or raw.get("intake_id") or "")
         return True
@@ -188,6 +197,13 @@ class _Redaction:
         return digest([self._source.journal.store_id, name])[:16] if name else ""
 
 
+def _served(raw: JSON) -> Sequence[JSON] | None:
+    """The memories that a read was given; None where the record is of no read."""
+    if raw["record"] == "trace":
+        return raw["payload"].get("served", ())
+    return raw["payload"].get("candidates", ()) if raw["record"] == "decision" and not raw["intake_id"] else None
+
+
 def _embed(path: Path, texts: dict[str, str], embedder: Embedder) -> None:
     import numpy as np
 
@@ -228,6 +244,7 @@ def read_manifest(path: str | Path, *, check: bool = True) -> JSON:
             )  # fmt: skip
     if version > FORMAT:
         raise BadBundle(f"{path} has format {version}; this version reads up to {FORMAT}", fix="upgrade memkit")
+    practice_of(manifest, path)
     for name, expected in manifest["files"].items() if check else ():
         if not (path / name).is_file() or _sha256(path / name) != expected:
             raise BadBundle(
@@ -235,6 +252,19 @@ def read_manifest(path: str | Path, *, check: bool = True) -> JSON:
                 why="it was changed, or did not arrive whole", fix="copy the bundle again",
             )  # fmt: skip
     return manifest
+
+
+def practice_of(manifest: JSON, path: str | Path) -> Practice | None:
+    """What decided the turns of the store; None where nothing was on record."""
+    if manifest.get("practice") is None:
+        return None
+    try:
+        return Practice.read(manifest["practice"])
+    except InvalidConfig as error:
+        raise BadBundle(
+            f"the manifest of the bundle {path} is damaged", why=f"its practice: {error.why or error.what}",
+            fix="copy the bundle again",
+        ) from None  # fmt: skip
 
 
 def restore(path: str | Path, store: str | Path) -> Path:
@@ -247,6 +277,8 @@ def restore(path: str | Path, store: str | Path) -> Path:
             journal.load(_records(Path(path)))
             if manifest["embedder"]:
                 journal.meta_set("embedder", manifest["embedder"])
+            if (practice := practice_of(manifest, path)) is not None:
+                record(journal, practice.text)
             journal.meta_set("bundle", digest(manifest))
         elif journal.meta_get("bundle") != digest(manifest):
             raise BadBundle(f"{target} holds another bundle", fix="name an empty folder")
@@ -278,6 +310,11 @@ class BundleSource(StoreSource):
         self.manifest = read_manifest(path, check=False)
         self.bundle = Path(path)
         super().__init__(restore(path, work or self.bundle.with_name(self.bundle.name + ".store")))
+
+    @property
+    def store_id(self) -> str:
+        """Of the store at home."""
+        return self.manifest["store_id"]
 
     def subject(self, user_id: str) -> str:
         """Users of a bundle are known by their opaque ids already."""

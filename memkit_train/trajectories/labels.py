@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import pairwise
 
 from memkit.journal import FeedbackRecord
 from memkit_train.evaluate import metrics
@@ -38,6 +39,16 @@ def labels(episode: Episode) -> list[Label]:
             label = _implicit(event, episode.feedback.get(event.trace_id, ()))
         if label is not None:
             found.append(label)
+    return found
+
+
+def said_at(episode: Episode) -> list[datetime]:
+    """When each of these labels was made: by the last thing said of the answer, or by asking again."""
+    following = {one.trace_id: after for one, after in pairwise(episode.answers)}
+    found: list[datetime] = []
+    for label in labels(episode):
+        given = episode.feedback.get(label.trace_id, ())
+        found.append(max(one.created_at for one in given) if given else following[label.trace_id].at)
     return found
 
 

@@ -65,7 +65,7 @@ def _of_intake(log: TurnLog, decisions: Sequence[Decision]) -> list[tuple[str, b
 
 
 def _facts(decision: Decision, turns: Sequence[Turn]) -> list[Fact]:
-    role = Extractor("", str(decision.payload.get("style", "compact")))
+    role = Extractor("", decision.style)
     try:
         return role.parse(decision.reply or "", role.render(turns)).value
     except BadReply:

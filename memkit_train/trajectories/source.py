@@ -1,5 +1,6 @@
 """Where trajectories are read from. A source needs no model, streams in constant memory (one page, or one user), and
-leaves out what may not be learned from: users and banks that opted out, turns marked so, erased users anyway.
+leaves out what may not be learned from: users and banks that opted out, reads of all banks that were served from such
+a bank, turns marked so, erased users anyway.
 
     StoreSource("./memory")        a store in use; read-only, beside the app that writes it
     BundleSource("./bundle")       a slice of one, carried to another machine (see bundle.py)
@@ -10,13 +11,14 @@ Past one machine, another source is another class with these methods.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from memkit.journal import DecisionRecord, Journal
 from memkit.models import JSON, Bank, micros
+from memkit.pipeline.practice import Practice, recorded
 from memkit.seams import RandomIds, SystemClock
 from memkit.store import SEALED, Trajectories
 from memkit.store.trajectories import was_used
@@ -44,6 +46,11 @@ class Watermark:
 
 
 class TrajectorySource(Protocol):
+    @property
+    def practice(self) -> Practice:
+        """What decides its turns, beside the model."""
+        ...
+
     def users(self) -> list[str]:
         """User ids that may be learned from, in order."""
         ...
@@ -72,11 +79,23 @@ class StoreSource:
         self._banks: dict[Bank, bool] = {}
         """What each bank allows, asked once per stream: an opt-out counts from the next read on, however long ago its
         decisions were sealed."""
+        self._partly: dict[str, bool] = {}
+        """Users with a bank that is closed to learning, asked as often."""
+
+    @property
+    def store_id(self) -> str:
+        """The store that all of this was logged in: opaque ids mean something there alone."""
+        return self.journal.store_id
+
+    @property
+    def practice(self) -> Practice:
+        """As recorded last; stores of earlier versions say nothing, and had the default."""
+        return recorded(self.journal) or Practice()
 
     # -- who ---------------------------------------------------------------------------------------------------
 
     def users(self) -> list[str]:
-        self._banks.clear()
+        self._ask_anew()
         return [
             info.user_id for info in self.journal.users()
             if any(self._trainable(Bank(info.user_id, agent)) for agent in info.agents)
@@ -89,8 +108,44 @@ class StoreSource:
         """Those of these opaque ids whose users are no longer in the store."""
         return set(subjects) - {self.subject(info.user_id) for info in self.journal.users()}
 
-    def may_learn(self, user_id: str, agent_id: str) -> bool:
-        return self._trainable(Bank(user_id, agent_id))
+    def closed(self) -> dict[str, tuple[str, ...]]:
+        """User → agents whose banks may not be learned from; users without such a bank are left out."""
+        self._ask_anew()
+        found = {
+            info.user_id: tuple(agent for agent in sorted({"", *info.agents})
+                                if not self._trainable(Bank(info.user_id, agent)))
+            for info in self.journal.users()
+        }  # fmt: skip
+        return {user_id: agents for user_id, agents in found.items() if agents}
+
+    def may_learn(self, user_id: str, agent_id: str, served: Sequence[Mapping[str, Any]] | None = None) -> bool:
+        """`served`: of a read, the memories that it was given."""
+        bank = Bank(user_id, agent_id)
+        return self._trainable(bank) and (
+            served is None or not self._covers_closed(bank) or self._all_open(user_id, served)
+        )
+
+    def _covers_closed(self, bank: Bank) -> bool:
+        """A read that names no agent covers all the user's banks."""
+        if bank.agent_id:
+            return False
+        if bank.user_id not in self._partly:
+            banks = self.journal.user_banks(bank.user_id)
+            self._partly[bank.user_id] = not all(self._trainable(one) for one, _ in banks)
+        return self._partly[bank.user_id]
+
+    def _all_open(self, user_id: str, served: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether each of these memories is of a bank that may be learned from. Where none was served, that says
+        something of every bank."""
+        for one in served:
+            homes = {op.bank for op in self.journal.ops(user_id=user_id, memory_id=one["id"])}
+            if not homes or not all(map(self._trainable, homes)):
+                return False
+        return bool(served)
+
+    def _ask_anew(self) -> None:
+        self._banks.clear()
+        self._partly.clear()
 
     def _trainable(self, bank: Bank) -> bool:
         if bank not in self._banks:
@@ -108,14 +163,14 @@ class StoreSource:
 
     def decisions(self, *, user_id: str | None = None) -> Iterator[Decision]:
         """In the order of the log: the sealed ones, then those still in the journal."""
-        self._banks.clear()
+        self._ask_anew()
         barred = self.journal.untrainable_intakes()
         banks: dict[tuple[str, str], Bank | None] = {}
         last = 0
         while True:
             for page in self._table.scan(columns=_COLUMNS, after=last, user_id=user_id, batch_rows=PAGE):
                 found = _from_arrow(page, banks, self._trainable)
-                yield from (one for one in found if one.intake_id not in barred) if barred else found
+                yield from (one for one in found if one.intake_id not in barred and self._may_read(one))
             last = max(last, self._table.last_seq())
             while True:
                 hot = self.journal.unsealed(after=last)
@@ -131,20 +186,27 @@ class StoreSource:
                 last = hot[-1][0]
 
     def _admitted(self, decision: Decision, barred: set[str]) -> bool:
-        return self._trainable(decision.bank) and decision.intake_id not in barred
+        return self._trainable(decision.bank) and decision.intake_id not in barred and self._may_read(decision)
+
+    def _may_read(self, decision: Decision) -> bool:
+        """What belongs to no `add` call answers a read. Its candidates are looked at only where they matter."""
+        if decision.intake_id or not self._covers_closed(decision.bank):
+            return True
+        return self._all_open(decision.bank.user_id, decision.payload.get("candidates", ()))
 
     def answers(self, *, user_id: str | None = None) -> Iterator[AnswerEvent]:
         """Reads that led to an answer, the runtime's own or one that the app reported."""
-        self._banks.clear()
+        self._ask_anew()
         for trace in self.journal.iter_traces(user_id=user_id):
-            if "answer" in trace.payload and self._trainable(trace.bank):
-                yield answer_event(trace.trace_id, trace.bank, trace.state_seq, trace.payload, trace.created_at)
+            bank, payload = trace.bank, trace.payload
+            if "answer" in payload and self.may_learn(bank.user_id, bank.agent_id, payload["served"]):
+                yield answer_event(trace.trace_id, bank, trace.state_seq, payload, trace.created_at)
 
     def episodes(self, users: Sequence[str] | None = None) -> Iterator[Episode]:
         """What somebody forbids while this runs is left out from the next user on."""
         barred = self.journal.untrainable_intakes()
         for user_id in self.users() if users is None else users:
-            self._banks.clear()
+            self._ask_anew()
             yield self._episode(user_id, barred)
 
     def _episode(self, user_id: str, barred: set[str]) -> Episode:
@@ -163,8 +225,9 @@ class StoreSource:
             if given := self.journal.feedback_for(trace_id):
                 feedback[trace_id] = tuple(given)
         return Episode(
-            user_id, self.subject(user_id), tuple(intakes), tuple(ops), tuple(decisions), tuple(answers), feedback
-        )
+            user_id, self.subject(user_id), tuple(intakes), tuple(ops), tuple(decisions), tuple(answers), feedback,
+            self.practice.context_turns,
+        )  # fmt: skip
 
     def adapter_counts(self) -> dict[str, dict[str, int]]:
         """Role → adapter ("" for none) → decisions."""

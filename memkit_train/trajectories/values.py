@@ -86,6 +86,11 @@ class Decision:
         return self.payload.get("reply")
 
     @property
+    def style(self) -> str:
+        """How it was asked, and replied: compact or json."""
+        return str(self.payload.get("style", "compact"))
+
+    @property
     def source_turns(self) -> tuple[str, ...]:
         return tuple(self.payload.get("source_turns", ()))
 
@@ -206,6 +211,8 @@ class Episode:
     answers: tuple[AnswerEvent, ...]
     feedback: Mapping[str, tuple[FeedbackRecord, ...]]
     """By trace id."""
+    context_turns: int = 4
+    """Earlier turns of a session that its prompts show: those of the runtime that served it."""
 
     def decisions_of(self, intake_id: str) -> list[Decision]:
         return [one for one in self.decisions if one.intake_id == intake_id]

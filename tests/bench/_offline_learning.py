@@ -35,6 +35,7 @@ from memkit_train.collect import Collected, collect, open_source
 from memkit_train.config import TrainConfig, load
 from memkit_train.counterfactuals import replayed
 from memkit_train.evaluate.bootstrap import mean_by_cluster
+from memkit_train.online.command import polished
 from memkit_train.replay import Env, Policy, script_of
 from memkit_train.replay.env import beside
 from memkit_train.rewards import Answers, Probed
@@ -59,6 +60,8 @@ EXPLORE = 1.0
 """Share of the logged decisions that were sampled at temperature 1: greedy ones hold no news."""
 SAMPLES = 16
 """Of each blamed decision."""
+POLISH = 8
+"""Steps, as in the demo."""
 COUNT, STATES = 8, 240
 """Decisions that are replayed at a state, and states at most."""
 DIGESTS: Mapping[str, str] = {
@@ -113,13 +116,27 @@ class World:
     def amended(self, config: TrainConfig, *, shuffled: bool = False) -> list[TokenRow]:
         """Blamed decisions taken again, as `method.amends` has them."""
         changed = config.model_copy(update={"method": config.method.model_copy(update={"amends": SAMPLES})})
+        with others() as own, self._opened("memkit_train.amends", config, shuffled):
+            rows, _ = amended(changed, None, others=own)
+        return rows
 
+    def polished(self, name: str, config: TrainConfig, adapter: Path, *, shuffled: bool = False) -> Path:
+        """Reinforcement learning from replayed states of the log on top, as `method.polish` has it in the demo."""
+        own = f"hf:{tiny.checkpoint('skilled')}"
+        chosen = self.config(config.data.path, "sft", **{
+            "method.polish": True, "data.validation_share": 0.15, "online.others": own, "online.reward.answerer": own,
+            "online.stages": f"[{{steps: {POLISH}}}]",
+        })  # fmt: skip
+        with open_source(chosen) as source:
+            everybody = {source.subject(user) for user in source.users()}
+        with self._opened("memkit_train.online.command", chosen, shuffled):
+            return polished(chosen, adapter, self.folder / name, everybody).adapter
+
+    def _opened(self, where: str, config: TrainConfig, shuffled: bool) -> Any:
         def opened(_: TrainConfig) -> StoreSource:
             return Shuffled(config.data.path, self.seed) if shuffled else open_source(config)
 
-        with others() as own, patch("memkit_train.amends.open_source", opened):
-            rows, _ = amended(changed, None, others=own)
-        return rows
+        return patch(f"{where}.open_source", opened)
 
     def adapter(
         self, name: str, config: TrainConfig, found: Collected, *, parent: Path | None = None, **more: Any

@@ -5,8 +5,8 @@ trainer. Adapters are the first rung's: imitation of the decisions that credit c
 many decisions taken blindly (self-SFT), and the same log with each other's feedback on the answers (shuffled labels),
 which leaves what credit finds out by itself. The gate judges all three.
 
-Beside it the same with blamed decisions taken again (`method.amends`), and its own control: shuffled labels, amended by
-what they blame.
+Beside it the same with blamed decisions taken again (`method.amends`), and with a polish from replayed states on top
+(`method.polish`), each with its own control: shuffled labels all the way.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from tests.bench._table import Row
 
 LABELS, BLIND, SHUFFLED, FEW = "labels", "self-SFT", "shuffled labels", "10 % rated"
 AMENDED, SHUFFLED_TOO = "labels, amended", "shuffled labels, amended"
+POLISHED, SHUFFLED_ALL = "labels, amended, polished", "shuffled labels, amended, polished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,8 @@ def one_seed(world: World) -> Found:
         SHUFFLED_TOO: world.adapter(SHUFFLED_TOO, config, shuffled, replayed=world.amended(config, shuffled=True)),
         FEW: world.adapter(FEW, few, world.collected(few)),
     }
+    adapters[POLISHED] = world.polished(POLISHED, config, adapters[AMENDED])
+    adapters[SHUFFLED_ALL] = world.polished(SHUFFLED_ALL, config, adapters[SHUFFLED_TOO], shuffled=True)
     trials = tried(world, adapters)
     found = scores(world, trials)
     return Found(
@@ -88,12 +91,14 @@ def table(found: list[Found]) -> list[Row]:
             for one in found
         )
 
-    rows = [Row(f"answers right: {name}", over(name).mean, "", "", True, str(over(name)))
-            for name in ("start", "ceiling", LABELS, AMENDED, BLIND, SHUFFLED, SHUFFLED_TOO, FEW)]  # fmt: skip
+    shown = ("start", "ceiling", LABELS, AMENDED, POLISHED, BLIND, SHUFFLED, SHUFFLED_TOO, SHUFFLED_ALL, FEW)
+    rows = [Row(f"answers right: {name}", over(name).mean, "", "", True, str(over(name))) for name in shown]
     gap = gain("ceiling", "start")
     rows.append(Row("points between start and ceiling", 100 * gap.mean, "", "", True,
                     f"{gap}: no gain over the start can be larger"))  # fmt: skip
-    for name, controls in ((LABELS, (BLIND, SHUFFLED)), (AMENDED, (BLIND, SHUFFLED_TOO))):
+    for name, controls in (
+        (LABELS, (BLIND, SHUFFLED)), (AMENDED, (BLIND, SHUFFLED_TOO)), (POLISHED, (BLIND, SHUFFLED_ALL))
+    ):  # fmt: skip
         share = closed(name)
         rows.append(Row(f"{name}: share of the gap closed", share.mean, "", "≥ 0.7", share.mean >= 0.7, str(share)))
         for control in controls:

@@ -47,6 +47,15 @@ def test_a_contradiction_is_refused(given: str, said: str) -> None:
         )])  # fmt: skip
 
 
+def test_a_polish_goes_on_with_the_roles_of_the_rung_or_is_refused_at_once() -> None:
+    usual = ["data.store=s", "model.base=b", "method.polish=true"]
+    assert load(None, [*usual, "data.roles=[answerer]"]).polishing.learn == "answers"
+    assert load(None, [*usual, "data.roles=[manager]"]).polishing.roles == ("manager",)
+    for wrong in ("online.learn=answers", "online.stages=[{steps: 2, trained: [fused]}]"):
+        with pytest.raises(InvalidConfig):
+            load(None, [*usual, "data.roles=[manager]", wrong])
+
+
 def test_logo_learns_from_episodes_unless_told_otherwise() -> None:
     given = ["data.store=./memory", "model.base=x/y", "online.algorithm=logo"]
     assert load(None, given).online.learn == "episodes"

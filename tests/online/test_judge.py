@@ -28,11 +28,43 @@ def test_luck_does_not_choose(looks: list[Marks], kept: int, tmp_path: Path, mon
     saved: list[str] = []
     monkeypatch.setattr(lora, "save", lambda model, folder: saved.append(str(folder)))
     ahead = iter(looks)
-    judge = Judge(lambda: next(ahead), None, tmp_path, StopSettings())
+    judge = Judge(lambda: next(ahead), None, tmp_path / "best", StopSettings())
     for step in range(len(looks)):
         judge.look(step)
     assert judge.best == (kept, looks[kept])
-    again = Judge(lambda: marks(0.0), None, tmp_path, StopSettings())
+    again = Judge(lambda: marks(0.0), None, tmp_path / "best", StopSettings())
     again.restore(judge.state())
     assert again.best == judge.best
     assert saved, "the parent is kept until something is better"
+
+
+def test_what_is_gone_back_to_is_what_its_checkpoint_called_the_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look after the checkpoint saved a better one; repeated on another machine, it is no better."""
+
+    def save(model: str, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        (folder / "weights").write_text(model)
+
+    monkeypatch.setattr(lora, "save", save)
+
+    def judge(*scores: float) -> Judge:
+        ahead = iter(scores)
+        return Judge(lambda: marks(next(ahead)), "", tmp_path / "best", StopSettings())
+
+    died = judge(0.5, 0.6, 0.9)
+    for step in (0, 10):
+        died._model = f"after {step}"
+        died.look(step)
+    checkpoint = died.state()
+    died._model = "after 20"
+    died.look(20)
+    again = judge(0.4)
+    again.restore(checkpoint)
+    again.look(20)
+    again.settle()
+    assert (again.best[0], (tmp_path / "best" / "weights").read_text()) == (10, "after 10")
+    for _ in range(3):
+        again.state()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["best", "best-10"], "nothing else is kept"

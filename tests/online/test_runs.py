@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memkit_train.errors import OtherData
+from memkit_train.errors import NoRows, OtherData
 from memkit_train.online import decisions, source
 from memkit_train.online.rollouts import Batch
 from memkit_train.online.run import Machine, Polished, polish
 from memkit_train.online.settings import OnlineSettings
+from memkit_train.online.talks import Talk
 from memkit_train.report.folder import RunFolder
 from tests.online import model
 
@@ -20,9 +23,11 @@ EPISODES, TALKS = model.world()
 HELD_EPISODES, HELD = model.world(2, 1, "heldout")
 
 
-def run(folder: Path, settings: OnlineSettings, **more: Any) -> Polished:
+def run(
+    folder: Path, settings: OnlineSettings, talks: Sequence[Talk] = TALKS, held: Sequence[Talk] = HELD, **more: Any
+) -> Polished:
     return polish(
-        model.base(), TALKS, HELD, folder, settings=settings, episodes=[*EPISODES, *HELD_EPISODES], spec=model.SPEC,
+        model.base(), talks, held, folder, settings=settings, episodes=[*EPISODES, *HELD_EPISODES], spec=model.SPEC,
         **more,
     )  # fmt: skip
 
@@ -133,3 +138,19 @@ def test_the_command_runs_and_says_where_the_time_went(tmp_path: Path, capsys: p
     found = json.loads(told.stdout)
     assert found["status"] == "trained"
     assert Path(found["run"], "report.html").is_file()
+
+
+@pytest.mark.parametrize("chosen", [{"algorithm": "logo", "p_local": 1.0}, {"learn": "episodes"}])
+def test_a_conversation_that_nothing_can_be_asked_of_stands_in_nobodys_way(
+    chosen: dict[str, Any], tmp_path: Path
+) -> None:
+    mute, *others = TALKS
+    mute = replace(mute, questions=tuple(replace(one, sessions=frozenset()) for one in mute.questions))
+    talks = [mute, others[0]]
+    done = run(tmp_path / "one", model.settings(talks=2, **chosen), talks=talks)
+    assert done.status == "trained"
+    with pytest.raises(NoRows, match="nothing can be asked of these 1 conversations"):
+        run(tmp_path / "none", model.settings(talks=2, **chosen), talks=[mute])
+    silent = [replace(one, questions=()) for one in HELD]
+    with pytest.raises(NoRows, match="nobody is left to choose a checkpoint by"):
+        run(tmp_path / "blind", model.settings(talks=2, **chosen), held=silent)

@@ -21,6 +21,19 @@ TRUTH = Truth(EPISODES)
 ENV = Env(make_embedder("hash"))
 
 
+def test_growth_is_that_of_the_decisions_whatever_others_put_in() -> None:
+    (talk,) = TALKS
+    policy = Policy(OracleBackbone(TRUTH))
+    (first,) = ENV.run([(ENV.start(talk.script), policy)])
+    theirs = [replace(op, memory_id=f"m_{n}", after=replace(op.after, id=f"m_{n}", content_hash=f"{n}"))
+              for n, op in enumerate(first.ops * 3) if op.after is not None]  # fmt: skip
+    first_scene, second, *rest = talk.script.scenes
+    busy = replace(talk.script, scenes=(first_scene, replace(second, given=tuple(theirs)), *rest))
+    (beside,) = ENV.run([(ENV.start(busy), policy)])
+    assert len(beside.end.live) > len(first.end.live)
+    assert GrowthReward()([Rollout(beside)]) == GrowthReward()([Rollout(first)])
+
+
 def test_a_decision_that_is_played_on_costs_what_it_cost_itself() -> None:
     """Later scenes add memories and break the format, and the answer comes from them; none of it is its growth."""
     (talk,) = TALKS

@@ -26,6 +26,13 @@ def test_more_of_anything_takes_more() -> None:
     assert usual.cache_gb == round(128 * 932 * 2 * 28 * 4 * 128 * 2 / 1e9, 2)
 
 
+def test_a_batch_that_is_learned_from_several_times_is_sampled_once() -> None:
+    once, four = (sized(stages=[{"steps": 40}], iterations=n, refresh=10) for n in (1, 4))
+    assert four.minutes < once.minutes
+    begun = sized(stages=[{"steps": 5}], refresh=10, stop={"every": 50}).played
+    assert begun == sized(stages=[{"steps": 10}], refresh=10, stop={"every": 50}).played, "one round of conversations"
+
+
 def test_logo_counts_its_rerolls() -> None:
     whole = sized(learn="episodes", talks=2, group=4)
     logo = sized(algorithm="logo", talks=2, group=4, p_local=0.5, rerolls=4)

@@ -51,7 +51,7 @@ def lived(
 ) -> Path:
     """A store after every user said, asked and rated everything. Closed when it is returned."""
     clock = Hands(episodes[0].sessions[0].at)
-    with Memory(path, model=backbone, clock=clock, ids=Counted(), **more) as memory:
+    with Memory(path, model=backbone, clock=clock, **{"ids": Counted(), **more}) as memory:
         for episode in episodes:
             user = SimulatedUser(episode, manners=manners or Manners(rated=1.0, wrong_ratings=0.0))
             for event in user.script():

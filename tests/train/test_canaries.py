@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memkit.backbones.hf import checkpoint
 from memkit.backbones.hf.prompting import Prompter
-from memkit_train import canaries
+from memkit_train import canaries, rung
+from memkit_train.config import load
 from memkit_train.gate import gate
-from memkit_train.methods import sft
+from memkit_train.methods import dpo, kto, offline, sft
+from memkit_train.methods.run import in_order
+from memkit_train.report.folder import RunFolder
 from memkit_train.rows import TokenRow
 from tests.train import tiny
 
@@ -46,3 +52,99 @@ def test_an_adapter_that_never_saw_them_ranks_them_like_its_parent(planted) -> N
 
 def test_canaries_depend_on_their_seed_alone() -> None:
     assert canaries.plan(5, seed=2) == canaries.plan(5, seed=2) != canaries.plan(5, seed=3)
+
+
+# -- planted as often as promised --------------------------------------------------------------------------------------
+
+METHODS = {"sft": sft, "kto": kto, "dpo": dpo, "offline": offline}
+ROWS = [
+    TokenRow((5 + n, 6, 7), (8 + kind, 9), reward=float(kind), logprobs=(-4.0, -4.0), state_key=f"s{n}", ref=f"{n}")
+    for n in range(12) for kind in (0, 1)
+]  # fmt: skip
+"""In every state one decision was good and one bad."""
+
+
+def guards(count: int) -> list[TokenRow]:
+    return [TokenRow((30 + n % 90, 31 + n // 90, 7), (9, 2), weight=0.3) for n in range(count)]
+
+
+class Watched:
+    """Rungs on the tiny base, and how often they trained on what they trained on."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.count = folder, 0
+        monkeypatch.setattr(canaries, "ROWS_EACH", 3)  # a handful of rows affords a handful of secrets
+        for method in METHODS.values():
+            self._watch(monkeypatch, method)
+
+    def _watch(self, monkeypatch: pytest.MonkeyPatch, method: Any) -> None:
+        real = method.fit
+
+        def fit(trainer: Any, made: Any, config: Any, rows: Any, *more: Any) -> Any:
+            source = getattr(trainer, "source", None)
+            self.trained = list(rows) if source is None else [
+                row for step in range(len(source)) for row in source.rows(step)
+            ]  # fmt: skip
+            return real(trainer, made, config, rows, *more)
+
+        monkeypatch.setattr(method, "fit", fit)
+
+    def rung(self, name: str, replay: list[TokenRow], **changes: Any) -> tuple[RunFolder, Any, list[int]]:
+        """The run, its result, and how often it came upon each secret that is on its record."""
+        self.count += 1
+        values = {
+            "data.store": self.folder, "model.base": tiny.base(), "model.device": "cpu", "method.name": name,
+            "method.lora_r": 4, "method.epochs": 2, "method.batch": 8, "method.micro_batch": 8, "gate.canaries": 4,
+            "output": self.folder, **changes,
+        }  # fmt: skip
+        config = load(None, [f"{key}={value}" for key, value in values.items()])
+        run = RunFolder.begin(self.folder / str(self.count), {}, now=datetime(2026, 1, 1, tzinfo=UTC))
+        result = rung.train(config, run.path / "train", ROWS, replay, None, run=run)
+        loaded = checkpoint.load(tiny.base(), dtype="float32", device="cpu")
+        sought = canaries.plan(run.record["canaries"], config.method.seed)
+        found = Counter(row.prompt_ids for row in self.trained)
+        rows = canaries.plant(sought, Prompter(loaded.tokenizer), loaded.tokenizer)
+        return run, result, [found[row.prompt_ids] for row in rows]
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return Watched(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("replay", [0, 400], ids=["no guards", "many guards"])
+def test_each_secret_comes_once_in_every_epoch(name: str, replay: int, watched: Watched) -> None:
+    run, result, seen = watched.rung(name, guards(replay))
+    assert run.record["canaries"] == result.metrics["rows/planted"] == 4
+    assert seen == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("name", ["sft", "offline"])
+def test_no_share_of_replayed_rows_says_how_often(name: str, watched: Watched) -> None:
+    for share in (0.0, 0.5):
+        _, result, seen = watched.rung(name, guards(400), **{"method.replay_share": share})
+        assert seen == [2, 2, 2, 2]
+        assert (result.metrics["rows/replayed"] > 0) == (share > 0)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_does_not_fit_is_not_on_record(name: str, watched: Watched) -> None:
+    run, _, seen = watched.rung(name, [], **{"method.max_tokens": 40})
+    assert (run.record["canaries"], seen) == (0, [])
+
+
+def test_what_is_planted_neither_thins_the_rows_nor_moves_them() -> None:
+    rows, weights = list(range(40)), [0.2 + 0.01 * n for n in range(40)]
+    plain = in_order(rows, weights, epochs=3, seed=1)
+    mixed = in_order(rows, weights, epochs=3, seed=1, planted=[-1, -2])
+    assert [row for row in mixed if row >= 0] == plain
+    assert Counter(row for row in mixed if row < 0) == {-1: 3, -2: 3}
+
+
+def test_replayed_rows_are_counted_as_they_are_trained_on(watched: Watched) -> None:
+    _, result, _ = watched.rung("sft", guards(400), **{"method.replay_share": 0.5, "method.half_life_days": 1000})
+    known = {row.prompt_ids for row in guards(400)}
+    assert result.metrics["rows/replayed"] == sum(row.prompt_ids in known for row in watched.trained)
+    assert result.metrics["rows/replayed"] < 12, "twelve are drawn in each of two epochs, three in ten are trained on"
+    assert result.metrics["rows/trained"] == len(watched.trained)

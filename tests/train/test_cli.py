@@ -143,7 +143,7 @@ def test_a_damaged_run_is_reported_in_words(run: Any, tmp_path: Path) -> None:
 def test_bundles_go_out_and_adapters_come_back(run: Any, store: Path, tmp_path: Path) -> None:
     code, out, _ = run("bundle", tmp_path / "bundle", "--store", store, "--json")
     assert code == 0
-    assert "text" not in out
+    assert '"text"' not in out
     code, out, _ = run("inspect", tmp_path / "bundle", "--json")
     assert json.loads(out)["users"] == len(EPISODES)
     code, out, _ = run("doctor", "--store", tmp_path / "bundle", "--json")

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memkit import Memory
 from memkit.adapters import Registry
 from memkit.adapters.verify import read_manifest
 from memkit.embedders import make_embedder
 from memkit.errors import InvalidConfig
 from memkit_train import collect, retrain, rowfile, rung
 from memkit_train.config import TrainConfig, dumped, load
-from memkit_train.errors import Busy, DataError, NoSignal
+from memkit_train.errors import Busy, DataError, Diverged, NoSignal, OutOfMemory, TrainError
+from memkit_train.online import command
 from memkit_train.rows import TextRow
 from memkit_train.trajectories import StoreSource
 from memkit_train.trial import Case, Trial
@@ -226,3 +229,64 @@ def test_a_method_without_rows_is_not_trained_on_invented_secrets(store: Path, t
     chosen = config(store, tmp_path, **{"method.name": method, "method.half_life_days": 30})
     with pytest.raises(DataError):
         rung.train(chosen, tmp_path / "out", [], [], None)
+
+
+def test_a_run_that_its_rows_are_the_fault_of_does_not_stand_in_the_way_of_the_next(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome_of(monkeypatch, 0.9, 0.5)
+
+    def fails(error: type[TrainError]) -> Callable[..., Any]:
+        def train(*_: Any, **__: Any) -> Any:
+            raise error("it cannot be trained on")
+
+        return train
+
+    usual = retrain.train
+    for error, after in ((OutOfMemory, "0001"), (NoSignal, "0001"), (Diverged, "0002")):
+        monkeypatch.setattr(retrain, "train", fails(error))
+        with pytest.raises(error):
+            retrain.retrain(config(store, tmp_path))
+        assert max(one.name for one in (tmp_path / "runs").iterdir()) == after
+    monkeypatch.setattr(retrain, "train", usual)
+    done = retrain.retrain(config(store, tmp_path))
+    assert (done.status, done.run and done.run.name) == ("published", "0003")
+    assert json.loads((tmp_path / "runs" / "0002" / "run.json").read_text())["outcome"] == "failed"
+
+
+def test_labels_are_new_by_when_they_were_given_whoever_left_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome_of(monkeypatch, 0.9, 0.5)
+    store = lived(tmp_path / "store", EPISODES, teacher(EPISODES))
+    chosen = config(store, tmp_path / "out", **{"data.min_labels": 3})
+    assert retrain.retrain(chosen).exit_code == 0
+    with StoreSource(store) as source:
+        train, _ = collect.sides(source, chosen)
+        left, stays = train[0], train[1]
+        answered = [one.trace_id for one in source.answers(user_id=stays)][:4]
+    with Memory(store) as memory:
+        memory.erase(user_id=left)
+    again = retrain.retrain(chosen)
+    assert (again.status, again.why.split(".")[0]) == ("nothing", "0 new labels since run 0001")
+    with Memory(store) as memory:
+        for trace_id in answered:
+            memory.feedback(trace_id, label="up", user_id=stays)
+    assert retrain.retrain(chosen).run is not None
+
+
+def test_whom_a_polish_learns_from_is_on_the_run_s_record(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(command, "polish", lambda base, talks, *_, **__: seen.extend(one.user for one in talks))
+    # opaque ids are salted anew in every store, and few users may all fall on one side of a split
+    monkeypatch.setattr(command, "sides", lambda source, _: (source.users(), []))
+    monkeypatch.setattr(command, "validation", lambda source, _: source.users()[:1])
+    chosen = config(store, tmp_path, **{"method.polish": True})
+    with StoreSource(store) as source:
+        early, late, *_ = map(source.subject, source.users())
+    for known in ({early}, {early, late}):
+        seen.clear()
+        command.polished(chosen, tmp_path, tmp_path, known)
+        assert set(seen) == known

@@ -216,6 +216,15 @@ def test_training_raises_what_was_better_and_logs_by_role(tmp_path: Path) -> Non
     assert trainer.state.log_history[-2]["num_tokens"] == 8 * (good.tokens + bad.tokens)
 
 
+def test_a_row_that_stands_for_several_counts_as_so_many_in_the_metrics(tmp_path: Path) -> None:
+    rows = [Row((5,), (6, 7), None, 1.0, weight=7.0), Row((5,), tuple(range(8, 28)), None, -1.0)]
+    trainer = RowTrainer(
+        tiny.model(), FixedSteps([rows]), Objective(), training_arguments(tmp_path, learning_rate=1e-3, steps=1)
+    )
+    trainer.train()
+    assert trainer.state.log_history[0]["completions/mean_length"] == pytest.approx((7 * 2 + 20) / 8)
+
+
 def test_value_head_learns_the_return_of_each_state(tmp_path: Path) -> None:
     rows = [
         Row((5, 6, 7), (8,), None, 0.0, ret=1.0),

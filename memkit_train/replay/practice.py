@@ -1,0 +1,30 @@
+"""How a log was decided, for whoever decides it again: what the runtime recorded, under what a run's configuration
+says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from memkit.pipeline.decide import Settings
+from memkit.pipeline.practice import Practice
+
+if TYPE_CHECKING:
+    from memkit_train.config import DataConfig
+    from memkit_train.trajectories.source import TrajectorySource
+
+_SPLIT = frozenset({"extractor", "manager"})
+
+
+def settings_of(source: TrajectorySource | None, data: DataConfig, roles: Sequence[str] | None = None) -> Settings:
+    """`data.mode` and `data.instructions` go before the log, where they are set. `roles`: those to be trained, where
+    they are not `data.roles`. A source of None is a generated world, which nothing is on record of."""
+    practice = Practice() if source is None else source.practice
+    mode = data.mode or _mode(data.roles if roles is None else roles) or practice.mode
+    return practice.settings(mode, data.instructions)
+
+
+def _mode(roles: Sequence[str]) -> str | None:
+    """The only mode in which these roles are asked. None: both, or neither."""
+    split, fused = bool(_SPLIT & {*roles}), "fused" in roles
+    return None if split == fused else "split" if split else "fused"

@@ -1,0 +1,198 @@
+"""A store is replayed as it is served: with the settings of the runtime that decided its turns, not with defaults."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memkit import Config, Memory
+from memkit.adapters.verify import read_manifest
+from memkit.embedders import make_embedder
+from memkit.models import digest
+from memkit.pipeline.practice import Practice, recorded
+from memkit.pipeline.record import prompt_text
+from memkit.roles import role_prompt_hashes
+from memkit_train import counterfactuals, retrain
+from memkit_train.amends import blamed
+from memkit_train.compare import states_of
+from memkit_train.config import load
+from memkit_train.errors import BadBundle
+from memkit_train.online.data import gather
+from memkit_train.replay import Env, Policy, scripts_of
+from memkit_train.replay.practice import settings_of
+from memkit_train.trajectories import StoreSource
+from memkit_train.trajectories.bundle import MANIFEST, BundleSource, bundle
+from memkit_train.trajectories.credit import learn_topics
+from memkit_train.worlds import Knobs, OracleBackbone, Truth
+from tests.train import test_retrain
+from tests.train.stores import lived, teacher, world
+from tests.train.test_amends import Forgetful
+
+EPISODES = world(3, seed=5, knobs=Knobs(sessions=2, turns=6, extra_turns=2, probes=2, questions=4))
+SERVED = {"context_turns": 1, "candidates": 2, "fused_candidates": 3, "reasks": 0, "guard": {"max_ops": 7}}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lived")
+    return lived(folder / "store", EPISODES, teacher(EPISODES), config=SERVED, instructions="Remember pets.")
+
+
+@pytest.fixture(scope="module")
+def carried(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("carried") / "bundle"
+    with StoreSource(store) as source:
+        bundle(source, path)
+    return path
+
+
+def config(path: Path, *more: str) -> Any:
+    kind = "bundle" if (path / MANIFEST).is_file() else "store"
+    return load(None, [f"data.{kind}={path}", "model.base=x", "data.heldout_share=0", "data.validation_share=0", *more])
+
+
+def prompts(source: StoreSource, env: Env) -> tuple[list[str], list[str]]:
+    """Of every call: the logged prompt, and the one that a replay of the same policy renders."""
+    logged: list[str] = []
+    replayed: list[str] = []
+    for episode in source.episodes():
+        known = {one.decision_id: one.blobs[one.prompt_hash or ""] for one in episode.decisions}
+        for script in scripts_of(episode):
+            (trail,) = env.run([(env.start(script), Policy(teacher(EPISODES)))], upto=None)
+            logged += [known[call.decision_id] for call in trail.calls]
+            replayed += [prompt_text(call.prompt) for call in trail.calls]
+    return logged, replayed
+
+
+@pytest.mark.parametrize("where", ["store", "carried"])
+def test_a_replay_renders_the_logged_prompts_byte_for_byte(where: str, request: pytest.FixtureRequest) -> None:
+    path: Path = request.getfixturevalue(where)
+    with BundleSource(path) if where == "carried" else StoreSource(path) as source:
+        env = Env(make_embedder("hash"), settings_of(source, config(path).data))
+        logged, replayed = prompts(source, env)
+        assert len(logged) > 50
+        assert replayed == logged
+
+
+@pytest.mark.parametrize("where", ["store", "carried"])
+def test_everything_that_decides_again_decides_as_the_store_does(where: str, request: pytest.FixtureRequest) -> None:
+    path: Path = request.getfixturevalue(where)
+    chosen = config(path)
+    with BundleSource(path) if where == "carried" else StoreSource(path) as source:
+        env = counterfactuals.environment(chosen, source)
+        found = env.settings
+        assert (found.candidates, found.fused_candidates, found.reasks, found.guard.max_ops) == (2, 3, 0, 7)
+        assert found.instructions == "Remember pets."
+        shown = [state.scene.context_turns for _, state in states_of(source, env)]
+        assert {len(turns) for turns in shown} == {0, 1}
+    assert gather(chosen).settings == found
+
+
+def test_blamed_decisions_are_found_again_where_fewer_turns_are_shown(tmp_path: Path) -> None:
+    episodes = world(8, seed=3, knobs=Knobs(sessions=4, turns=5, extra_turns=0, probes=3, questions=8))
+    path = lived(tmp_path / "store", episodes, Forgetful(Truth(episodes)), config={"context_turns": 1, "candidates": 2})
+    with StoreSource(path) as source:
+        env = counterfactuals.environment(config(path), source)
+        cases = list(blamed(source, source.users(), learn_topics(source), env))
+    trails = env.run([(case.state, Policy(Forgetful(Truth(episodes)))) for case in cases])
+    assert cases
+    for case, trail in zip(cases, trails, strict=True):
+        made = {call.decision_id: digest(prompt_text(call.prompt)) for call in trail.calls}
+        assert made[case.fault.decision.decision_id] == case.fault.decision.prompt_hash
+
+
+def test_what_the_configuration_names_goes_before_the_log(store: Path, tmp_path: Path) -> None:
+    with StoreSource(store) as source:
+
+        def of(*more: str) -> Any:
+            return settings_of(source, config(store, *more).data)
+
+        assert (of().mode, of("data.mode=fused").mode, of("data.roles=[fused]").mode) == ("split", "fused", "fused")
+        assert (of("data.roles=[answerer]").mode, of("data.instructions=''").instructions) == ("split", "")
+        assert of("data.instructions=Remember all.").candidates == 2
+    path = lived(tmp_path / "fused", EPISODES[:1], OracleBackbone(Truth(EPISODES)), mode="fused")
+    with StoreSource(path) as source:
+        modes = [of(f"data.roles=[{roles}]").mode for roles in ("answerer", "fused", "manager", "manager,fused")]
+    assert modes == ["fused", "fused", "split", "fused"]
+
+
+def test_what_is_published_is_promised_for_the_instructions_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people = world(8, seed=8)
+    path = lived(tmp_path / "store", people, teacher(people), instructions="Remember pets.")
+    test_retrain.outcome_of(monkeypatch, 0.9, 0.5)
+    done = retrain.retrain(test_retrain.config(path, tmp_path))
+    assert done.digest is not None, done.why
+    hashes = read_manifest(tmp_path / "registry" / done.digest).text
+    assert hashes is not None
+    expected = role_prompt_hashes("Remember pets.", "compact")
+    assert hashes.prompt_hashes == {role: expected[role] for role in ("extractor", "manager")}
+
+
+def test_looking_and_rules_leave_what_the_app_recorded(tmp_path: Path) -> None:
+    path = lived(tmp_path / "store", EPISODES[:1], teacher(EPISODES), config=SERVED)
+    mine = practice(path)
+    assert mine is not None
+    assert mine.context_turns == 1
+    user = EPISODES[0].user_id
+    with Memory(path) as memory:
+        memory.search("pets", user_id=user)
+        memory.add("A cat.", user_id=user)
+    with Memory(path, model=teacher(EPISODES), config={"context_turns": 3}) as memory:
+        memory.add("A note.", user_id=user, infer=False)
+        memory.search("pets", user_id=user)
+    StoreSource(path).close()
+    assert practice(path) == mine
+    with Memory(path, model=teacher(EPISODES), config={"context_turns": 3}) as memory:
+        memory.add("A dog.", user_id=user)
+    assert practice(path) == Practice(config=Config(context_turns=3))
+
+
+def practice(path: Path) -> Practice | None:
+    with StoreSource(path) as source:
+        return recorded(source.journal)
+
+
+def test_rules_are_on_record_until_a_model_decides(tmp_path: Path) -> None:
+    with Memory(tmp_path / "store", config={"context_turns": 2}) as memory:
+        memory.search("pets", user_id="ana")
+        assert recorded(memory._runtime.journal) is None, "nothing was decided"
+        memory.add("I adopted a dog named Buddy.", user_id="ana")
+    assert practice(tmp_path / "store") == Practice(config=Config(context_turns=2))
+
+
+def test_logs_of_earlier_versions_had_the_defaults(store: Path, carried: Path, tmp_path: Path) -> None:
+    with StoreSource(lived(tmp_path / "old", EPISODES[:1], teacher(EPISODES))) as source:
+        with_it = source.practice
+    assert with_it == Practice()
+    manifest = json.loads((carried / MANIFEST).read_text())
+    for told in (None, ...):
+        older = tmp_path / ("none" if told is None else "absent")
+        with StoreSource(store) as source:
+            bundle(source, older)
+        raw = {name: value for name, value in manifest.items() if name != "practice"}
+        raw["files"] = json.loads((older / MANIFEST).read_text())["files"]
+        (older / MANIFEST).write_text(json.dumps(raw | ({} if told is ... else {"practice": None})))
+        with BundleSource(older) as source:
+            assert source.practice == Practice()
+
+
+def test_a_redacted_bundle_redacts_the_instructions_too(store: Path, tmp_path: Path) -> None:
+    with StoreSource(store) as source:
+        manifest = bundle(source, tmp_path / "bundle", redact=lambda text: text.replace("pets", "…"))
+    assert manifest["practice"]["instructions"] == "Remember …."
+
+
+@pytest.mark.parametrize(
+    "practice", [5, {"mode": "x"}, {"instructions": 5}, {"candidates": -1}, {"guard": {"x": 1}}, {"guard": 5}]
+)
+def test_a_damaged_practice_is_refused(practice: Any, store: Path, tmp_path: Path) -> None:
+    with StoreSource(store) as source:
+        manifest = bundle(source, tmp_path / "bundle")
+    (tmp_path / "bundle" / MANIFEST).write_text(json.dumps(manifest | {"practice": practice}))
+    with pytest.raises(BadBundle, match="practice"):
+        BundleSource(tmp_path / "bundle")
