@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -44,7 +45,10 @@ class Scale:
     sessions: int = 5
     probes: int = 8
     """Questions after each session."""
-    polish: int = 8
+    explore: float = 1.0
+    """Share of the manager's decisions that are sampled while the log is made: a greedy one only says what it would say
+    again."""
+    polish: int = 20
     """Steps of reinforcement learning after imitation."""
     rated: float = 0.3
     wrong: float = 0.1
@@ -113,8 +117,9 @@ def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 
     """The whole story in `folder` (store, runs, report.html)."""
     scale, began = scale or Scale(), time.process_time()
     store = folder / "memory"
-    with _model("biased") as small, _model("skilled") as own, Chatbot(store, beside(small, own, [ROLE])) as chatbot:
+    with _chatbot(store, explore=scale.explore) as chatbot:
         log = _serve(chatbot, scale, seed, voice)
+    with _chatbot(store) as chatbot:  # what is shown from here on is not sampled
         before = _panel(chatbot, scale, seed, "before", voice)
         voice.part("Retrain from the log alone")
         tonight = max(one.question.asked_at for one in log) + timedelta(days=1)  # decisions count less as they age
@@ -131,6 +136,15 @@ def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 
         len(log), sum(one.rating is not None for one in log), sum(one.right for one in log) / len(log), outcome,
         compared, swap, back, folder, round(time.process_time() - began, 1),
     )  # fmt: skip
+
+
+@contextmanager
+def _chatbot(store: Path, **options: float) -> Generator[Chatbot]:
+    """The biased model manages; the skilled one, as the app's own, hears and answers."""
+    with (
+        _model("biased") as small, _model("skilled") as own, Chatbot(store, beside(small, own, [ROLE]), **options) as bot
+    ):  # fmt: skip
+        yield bot
 
 
 def _model(name: Name) -> HFBackbone:
