@@ -142,9 +142,11 @@ def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 
 def _chatbot(store: Path, **options: float) -> Generator[Chatbot]:
     """The biased model manages; the skilled one, as the app's own, hears and answers."""
     with (
-        _model("biased") as small, _model("skilled") as own, Chatbot(store, beside(small, own, [ROLE]), **options) as bot
-    ):  # fmt: skip
-        yield bot
+        _model("biased") as small,
+        _model("skilled") as own,
+        Chatbot(store, beside(small, own, [ROLE]), **options) as chatbot,
+    ):
+        yield chatbot
 
 
 def _model(name: Name) -> HFBackbone:
