@@ -60,7 +60,7 @@ EXPLORE = 1.0
 """Share of the logged decisions that were sampled at temperature 1: greedy ones hold no news."""
 SAMPLES = 16
 """Of each blamed decision."""
-POLISH = 8
+POLISH = 20
 """Steps, as in the demo."""
 COUNT, STATES = 8, 240
 """Decisions that are replayed at a state, and states at most."""
@@ -165,6 +165,14 @@ class Shuffled(StoreSource):
     def episodes(self, users: Sequence[str] | None = None) -> Iterator[Episode]:
         for one in super().episodes(users):
             yield replace(one, feedback={trace: self._feedback[trace] for trace in one.feedback})
+
+
+def permuted(found: Collected, seed: int) -> Collected:
+    """The decisions that credit judged, each with another one's reward."""
+    judged = [row for row in found.rows if row.reward is not None]
+    rewards = [row.reward for row in judged]
+    random.Random(seed).shuffle(rewards)
+    return replace(found, rows=[replace(row, reward=y) for row, y in zip(judged, rewards, strict=True)])
 
 
 def unfiltered(config: TrainConfig, like: Collected, seed: int) -> Collected:

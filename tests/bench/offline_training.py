@@ -2,8 +2,9 @@
 
 The users talk to the biased checkpoint and rate 30 % of its answers, one rating in ten wrong; nothing else reaches the
 trainer. Adapters are the first rung's: imitation of the decisions that credit calls good. Controls, trained alike: as
-many decisions taken blindly (self-SFT), and the same log with each other's feedback on the answers (shuffled labels),
-which leaves what credit finds out by itself. The gate judges all three.
+many decisions taken blindly (self-SFT), the judged decisions with each other's reward (shuffled rewards), and the same
+log with each other's feedback on the answers (shuffled labels). The last is the hardest to beat: it leaves what credit
+finds out by itself, from what was cited and what a later turn says. The gate judges the adapter and two of them.
 
 Beside it the same with blamed decisions taken again (`method.amends`), and with a polish from replayed states on top
 (`method.polish`), each with its own control: shuffled labels all the way.
@@ -22,6 +23,7 @@ from tests.bench._offline_learning import (
     checkpoints,
     each_seed,
     mean,
+    permuted,
     scores,
     tried,
     unfiltered,
@@ -29,6 +31,7 @@ from tests.bench._offline_learning import (
 from tests.bench._table import Row
 
 LABELS, BLIND, SHUFFLED, FEW = "labels", "self-SFT", "shuffled labels", "10 % rated"
+PERMUTED = "shuffled rewards"
 AMENDED, SHUFFLED_TOO = "labels, amended", "shuffled labels, amended"
 POLISHED, SHUFFLED_ALL = "labels, amended, polished", "shuffled labels, amended, polished"
 
@@ -60,6 +63,7 @@ def one_seed(world: World) -> Found:
         "start": None,
         LABELS: world.adapter(LABELS, config, rated),
         BLIND: world.adapter(BLIND, config, unfiltered(config, rated, world.seed)),
+        PERMUTED: world.adapter(PERMUTED, config, permuted(rated, world.seed)),
         SHUFFLED: world.adapter(SHUFFLED, config, shuffled),
         AMENDED: world.adapter(AMENDED, config, rated, replayed=world.amended(config)),
         SHUFFLED_TOO: world.adapter(SHUFFLED_TOO, config, shuffled, replayed=world.amended(config, shuffled=True)),
@@ -91,13 +95,15 @@ def table(found: list[Found]) -> list[Row]:
             for one in found
         )
 
-    shown = ("start", "ceiling", LABELS, AMENDED, POLISHED, BLIND, SHUFFLED, SHUFFLED_TOO, SHUFFLED_ALL, FEW)
+    shown = ("start", "ceiling", LABELS, AMENDED, POLISHED, BLIND, PERMUTED, SHUFFLED, SHUFFLED_TOO, SHUFFLED_ALL,
+             FEW)
     rows = [Row(f"answers right: {name}", over(name).mean, "", "", True, str(over(name))) for name in shown]
     gap = gain("ceiling", "start")
     rows.append(Row("points between start and ceiling", 100 * gap.mean, "", "", True,
                     f"{gap}: no gain over the start can be larger"))  # fmt: skip
     for name, controls in (
-        (LABELS, (BLIND, SHUFFLED)), (AMENDED, (BLIND, SHUFFLED_TOO)), (POLISHED, (BLIND, SHUFFLED_ALL))
+        (LABELS, (BLIND, PERMUTED, SHUFFLED)), (AMENDED, (BLIND, PERMUTED, SHUFFLED_TOO)),
+        (POLISHED, (BLIND, PERMUTED, SHUFFLED_ALL)),
     ):  # fmt: skip
         share = closed(name)
         rows.append(Row(f"{name}: share of the gap closed", share.mean, "", "≥ 0.7", share.mean >= 0.7, str(share)))
