@@ -223,7 +223,7 @@ class BankIndex:
 
     @cached_property
     def average_length(self) -> float:
-        return max(int(self.rows.lengths.sum()), 1) / max(len(self), 1)
+        return max(int(np.add.reduce(self.rows.lengths)), 1) / max(len(self), 1)
 
     @cached_property
     def saturation(self) -> Floats:

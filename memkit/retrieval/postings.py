@@ -108,12 +108,12 @@ class Postings:
         sizes = base.keys.searchsorted(keys, "right") - starts
         which = np.arange(len(keys)).repeat(sizes)
         at = np.arange(len(which)) + (starts - sizes.cumsum() + sizes)[which]
-        rows, counts = base.rows[at], base.counts[at]
+        rows, counts = base.rows.take(at), base.counts.take(at)
         if self.moved is not None:
-            rows = self.moved[rows]
-            alive = rows >= 0
-            if not np.logical_and.reduce(alive):
-                rows, counts, which = rows[alive], counts[alive], which[alive]
+            rows = self.moved.take(rows)
+            alive = (rows >= 0).nonzero()[0]
+            if len(alive) < len(rows):
+                rows, counts, which = rows.take(alive), counts.take(alive), which.take(alive)
         if not len(self.tail):
             return Found(rows, counts, which)
         also, at = np.divmod((keys[:, None] == self.tail.keys).ravel().nonzero()[0], len(self.tail))

@@ -25,6 +25,9 @@ class Scored:
     """The question as read, so that `why` can name the words that matched."""
 
 
+_SILENT = dict.fromkeys(SIGNALS, 0.0)
+
+
 def rank(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> list[Scored]:
     """The `k` best rows that the query's masks admit. Ties: the earlier sequence number first."""
     if not len(index) or query.k < 1:
@@ -34,12 +37,21 @@ def rank(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> li
     score = score_columns(columns, weights, len(index))
     admitted = _mask(index, query).nonzero()[0]
     chosen = admitted[_best(score[admitted], query.k)]
-    nothing, none = zeros(len(index)), [0.0] * len(chosen)
-    table = [none if (column := columns[name]) is nothing else column[chosen].tolist() for name in SIGNALS]
+    signals = _signals(columns, chosen, len(index))
     return [
-        Scored(record, value, dict(zip(SIGNALS, signals, strict=True)), asked)
-        for record, value, *signals in zip(index.pick(chosen.tolist()), score[chosen].tolist(), *table, strict=True)
+        Scored(record, value, own, asked)
+        for record, value, own in zip(index.pick(chosen.tolist()), score[chosen].tolist(), signals, strict=True)
     ]
+
+
+def _signals(columns: dict[str, Floats], chosen: NDArray[np.int64], rows: int) -> list[dict[str, float]]:
+    """What each of the chosen rows has, signal by signal. Most columns hold nothing."""
+    out, nothing = [_SILENT.copy() for _ in range(len(chosen))], zeros(rows)
+    for name in SIGNALS:
+        if (column := columns[name]) is not nothing:
+            for own, value in zip(out, column[chosen].tolist(), strict=True):
+                own[name] = value
+    return out
 
 
 def score_columns(columns: dict[str, Floats], weights: RankerWeights, rows: int) -> Floats:
@@ -63,7 +75,8 @@ def _best(score: Floats, k: int) -> NDArray[np.int64]:
 def _mask(index: BankIndex, query: Query) -> NDArray[np.bool_]:
     mask = np.full(len(index), True) if query.now is None else index.rows.expires > micros(query.now)
     if query.kinds is not None:
-        mask &= np.logical_or.reduce([index.kinds[kind] for kind in query.kinds])
+        wanted = [index.kinds[kind] for kind in query.kinds]
+        mask &= wanted[0] if len(wanted) == 1 else np.logical_or.reduce(wanted)
     if query.session_id is not None:
         mask &= np.array([session == query.session_id for session in index.rows.sessions], dtype=bool)
     if query.condition is not None:

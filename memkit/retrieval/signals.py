@@ -71,8 +71,7 @@ def signal_columns(index: BankIndex, query: Query, asked: Asked) -> dict[str, Fl
     words, coverages, phrases, named = _lexical(index, asked)
     meaning = _meaning(index, query)
     traits = index.traits
-    recent = (np.arange(rows) + 1.0) / max(rows, 1)
-    nothing = zeros(rows)
+    recent, nothing = recency(rows), zeros(rows)
     columns: dict[str, Floats] = {
         "words": words,
         "meaning": meaning,
@@ -101,6 +100,14 @@ def zeros(rows: int) -> Floats:
     """The column of a signal that says nothing about any row; always the same object for the last few sizes, so that
     it can be recognised. Read-only."""
     column = np.zeros(rows)
+    column.flags.writeable = False
+    return column
+
+
+@lru_cache(maxsize=64)
+def recency(rows: int) -> Floats:
+    """From nearly 0 for the oldest row to 1 for the newest. Read-only."""
+    column = (np.arange(rows) + 1.0) / max(rows, 1)
     column.flags.writeable = False
     return column
 
@@ -157,6 +164,7 @@ def _around(index: BankIndex, found: Found, share: Floats, is_pair: Flags, terms
     return one, two
 
 
+@lru_cache(maxsize=16_384)
 def _idf(rows: int, found: int) -> float:
     return math.log(1.0 + (rows - found + 0.5) / (found + 0.5))
 
