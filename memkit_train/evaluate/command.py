@@ -15,6 +15,7 @@ from memkit_train.evaluate.summary import summarise
 app = typer.Typer(help="How good is a memory? Systems and baselines on a data set, in named metrics.")
 
 _TERMINAL = ("right", "judge_strict", "f1_locomo", "gold_recall", "evidence_recall", "recall@10", "gold_in_top")
+_INSECURE = "let the judge be asked over plain http beyond this machine"
 
 
 @app.command("eval")
@@ -34,6 +35,7 @@ def command(
     judge_url: Annotated[str | None, typer.Option(help="OpenAI-compatible endpoint of the judge")] = None,
     judge_model: Annotated[str, typer.Option()] = "",
     judge_key: Annotated[str, typer.Option(envvar="MEMKIT_JUDGE_KEY")] = "",
+    judge_insecure: Annotated[bool, typer.Option(help=_INSECURE)] = False,
     lenient: Annotated[bool, typer.Option(help="the lenient judge prompt beside the strict one")] = False,
     cache: Annotated[str, typer.Option(help="finished pairs are kept here; empty: nowhere")] = ".memkit-eval",
     report: Annotated[Path | None, typer.Option(help="write a self-contained HTML page")] = None,
@@ -41,7 +43,9 @@ def command(
 ) -> None:
     """Compare systems on a data set."""
     prompts = ("strict", "lenient") if lenient else ("strict",)
-    judge = JudgeConfig(judge_url, judge_model, judge_key, prompts) if judge_url else None  # type: ignore[arg-type]
+    judge = None
+    if judge_url:
+        judge = JudgeConfig(judge_url, judge_model, judge_key, prompts, judge_insecure)  # type: ignore[arg-type]
     config = EvalConfig(
         data=data, systems=tuple(part.strip() for part in systems.split(",") if part.strip()), answerer=answerer,
         embedder=embedder, k=k, words=words, streaming=streaming, limit=limit, judge=judge, cache=cache or None,
@@ -67,13 +71,15 @@ def judge_agreement(
     judge_url: Annotated[str, typer.Option()],
     judge_model: Annotated[str, typer.Option()],
     judge_key: Annotated[str, typer.Option(envvar="MEMKIT_JUDGE_KEY")] = "",
+    judge_insecure: Annotated[bool, typer.Option(help=_INSECURE)] = False,
     lenient: Annotated[bool, typer.Option()] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON; null where nothing could be compared")] = False,
 ) -> None:
     """How well a judge agrees with your own labels."""
     from memkit_train.evaluate.judge import agreement, endpoint
 
-    found = agreement(labelled, endpoint(judge_url, judge_model, judge_key), "lenient" if lenient else "strict")
+    ask = endpoint(judge_url, judge_model, judge_key, allow_insecure=judge_insecure)
+    found = agreement(labelled, ask, "lenient" if lenient else "strict")
     if as_json:
         typer.echo(json.dumps({name: None if math.isnan(value) else value for name, value in found.items()}))
         return

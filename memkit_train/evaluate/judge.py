@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from memkit.errors import InvalidConfig, ModelUnavailable
+from memkit.errors import InvalidConfig, ModelError, ModelUnavailable
 from memkit.models import digest
 from memkit_train.evaluate.loaders.reading import malformed, need, records
 
@@ -35,6 +36,9 @@ _RULES: Mapping[Prompting, str] = {
         "or period in whatever form, however long it is. Otherwise it is WRONG."
     ),
 }
+DEFAULT_URL = "https://api.openai.com/v1"
+_CALLS = 4
+"""At most so many for one verdict."""
 _FORMS = "Several gold answers are forms of the same: agreeing with any one of them is enough."
 _FORM = 'Reply with JSON only: {"label": "CORRECT"} or {"label": "WRONG"}.'
 _LABEL = re.compile(r"""["']label["']\s*:\s*["']([^"']*)["']""", re.IGNORECASE)
@@ -83,28 +87,52 @@ def judge(ask: Ask, question: str, gold: str | Sequence[str], answer: str, promp
     return Verdict(right, reply)
 
 
-def endpoint(base_url: str, model: str, api_key: str = "", *, timeout_s: float = 60.0, transport: object = None) -> Ask:
-    """`ask` for an OpenAI-compatible `/chat/completions`, at temperature 0."""
-    import httpx
+def endpoint(
+    base_url: str, model: str, api_key: str = "", *, timeout_s: float = 60.0, allow_insecure: bool = False,
+    transport: Any = None,
+) -> Ask:  # fmt: skip
+    """`ask` for an OpenAI-compatible `/chat/completions`, at temperature 0, over the runtime's own client: the URL and
+    the key are checked before anything is sent and never quoted, what may pass (429, 5xx) is asked again, and no proxy
+    of the environment sees the answers. `timeout_s` is for one verdict, with all its calls."""
+    from memkit.net.client import Budget, JsonClient, capped
+    from memkit.net.endpoint import configured
+    from memkit.net.loop import network
+    from memkit.seams import SystemClock
 
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    client = httpx.Client(base_url=base_url, headers=headers, timeout=timeout_s, transport=transport)  # type: ignore[arg-type]
+    if not model:
+        raise InvalidConfig("the judge has no model", fix="name one with --judge-model")
+    url, key = configured(base_url, api_key or None, default_url=DEFAULT_URL, allow_insecure=allow_insecure)
+    client = JsonClient(
+        url, key=key, max_parallel=1, trust_env=False, transport=transport, rng=random.Random(), clock=SystemClock()
+    )
+
+    async def answered(response: Any) -> tuple[int, bytes]:
+        return response.status_code, await capped(response)
+
+    async def post(body: Mapping[str, Any]) -> tuple[int, bytes]:
+        return await client.post("/chat/completions", body, Budget(timeout_s, _CALLS), answered)
 
     def ask(messages: Sequence[Mapping[str, str]]) -> str:
-        body = {"model": model, "messages": list(messages), "temperature": 0}
         try:
-            response = client.post("/chat/completions", json=body)
-            response.raise_for_status()
-            content = response.json()["choices"][0]["message"]["content"]
-        except (httpx.HTTPError, KeyError, IndexError, TypeError, ValueError) as error:
-            raise ModelUnavailable(
-                f"the judge at {base_url} did not answer",
-                why=f"{type(error).__name__}: {error}",
-                fix=f"check the base URL, the model name and the key, {RESUME}",
-            ) from error
+            status, raw = network.run(post({"model": model, "messages": list(messages), "temperature": 0}))
+        except ModelError as error:
+            raise _away(url, "; ".join(filter(None, (error.what, error.why)))) from error
+        if status != 200:
+            raise _away(url, f"it answered with status {status}")
+        try:
+            content = json.loads(raw)["choices"][0]["message"]["content"]
+        except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
+            raise _away(url, f"its reply is no chat completion ({type(error).__name__})") from error
         return content if isinstance(content, str) else ""
 
     return ask
+
+
+def _away(url: object, why: str) -> ModelUnavailable:
+    return ModelUnavailable(
+        f"the judge at {url} did not answer", why=why,
+        fix=f"check the base URL, the model name and the key, {RESUME}",
+    )  # fmt: skip
 
 
 def judge_digest(prompting: Prompting) -> str:

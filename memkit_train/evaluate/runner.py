@@ -39,8 +39,10 @@ RANKS = (5, 10, 30, 60)
 class JudgeConfig:
     base_url: str
     model: str
-    api_key: str = ""
+    api_key: str = field(default="", repr=False)
     prompts: tuple[judging.Prompting, ...] = ("strict",)
+    allow_insecure: bool = False
+    """Plain http beyond this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,8 @@ def evaluate(
     systems = [make_system(spec, options, world=world) for spec in dict.fromkeys(config.systems)]
     answerer = _answerer(config, options)
     if config.judge is not None and ask_judge is None:
-        ask_judge = judging.endpoint(config.judge.base_url, config.judge.model, config.judge.api_key)
+        named = config.judge
+        ask_judge = judging.endpoint(named.base_url, named.model, named.api_key, allow_insecure=named.allow_insecure)
     cache = Path(config.cache) if config.cache else None
     rows: list[JSON] = []
     banks: list[JSON] = []

@@ -8,7 +8,8 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from memkit.errors import InvalidInput, ModelUnavailable
+from memkit.errors import InvalidConfig, InvalidInput, ModelUnavailable
+from memkit_train.evaluate import JudgeConfig
 from memkit_train.evaluate.command import app
 from memkit_train.evaluate.judge import agreement, endpoint, judge, judge_messages, read_verdict
 
@@ -23,10 +24,12 @@ def stub(replies, seen=None):
             seen.append(body)
         reply = next(left)
         if isinstance(reply, int):
-            return httpx.Response(reply)
-        return httpx.Response(200, json={"choices": [{"message": {"content": reply}}]})
+            return httpx.Response(reply, stream=httpx.ByteStream(b""))
+        if isinstance(reply, str):
+            reply = json.dumps({"choices": [{"message": {"content": reply}}]}).encode()
+        return httpx.Response(200, stream=httpx.ByteStream(reply))
 
-    return endpoint("http://judge.test/v1", "small", "key", transport=httpx.MockTransport(handle))
+    return endpoint("https://judge.test/v1", "small", "key", transport=httpx.MockTransport(handle))
 
 
 @pytest.mark.parametrize(
@@ -76,8 +79,29 @@ def test_strict_and_lenient_differ():
 
 
 def test_an_endpoint_that_fails_says_so():
-    with pytest.raises(ModelUnavailable, match="last pair of system and conversation that it finished"):
-        judge(stub([500]), "q", "g", "a")
+    with pytest.raises(ModelUnavailable, match=r"status 401.*last pair of system and conversation that it finished"):
+        judge(stub([401]), "q", "g", "a")
+    with pytest.raises(ModelUnavailable, match="no chat completion"):
+        judge(stub([b"<html>"]), "q", "g", "a")
+
+
+def test_an_endpoint_that_is_busy_is_asked_again():
+    assert judge(stub([429, '{"label": "CORRECT"}']), "q", "g", "a").right is True
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("http://127.0.0.1:9/v1", "sk-hunter2\r"), ("http://127.0.0.1:9/v1", "sk-hunter2-ключ"),
+        ("https://ana:hunter2@judge.test/v1", ""), ("http://[::1", ""), ("judge.test/v1", ""),
+        ("http://judge.test/v1", "sk-hunter2"),
+    ],
+)  # fmt: skip
+def test_a_url_or_key_that_cannot_serve_is_refused_before_anything_is_sent_and_not_quoted(url, key):
+    with pytest.raises(InvalidConfig) as caught:
+        endpoint(url, "small", key)
+    assert "hunter2" not in str(caught.value)
+    assert "hunter2" not in repr(JudgeConfig("https://judge.test/v1", "m", "sk-hunter2"))
 
 
 def test_agreement_is_of_the_rows_that_could_be_read(tmp_path, monkeypatch):
@@ -88,7 +112,7 @@ def test_agreement_is_of_the_rows_that_could_be_read(tmp_path, monkeypatch):
     found = agreement(path, stub(["hm", "hm", right, wrong, right]))
     assert (found["agreement"], found["unreadable_share"]) == (pytest.approx(2 / 3), 0.25)
     assert found["kappa"] == pytest.approx(0.4)  # by chance: (2 · 1 + 1 · 2) / 9 of three
-    monkeypatch.setattr("memkit_train.evaluate.judge.endpoint", lambda *_: stub(["hm"] * 8))
+    monkeypatch.setattr("memkit_train.evaluate.judge.endpoint", lambda *_, **__: stub(["hm"] * 8))
     args = ["judge-agreement", str(path), "--judge-url", "http://judge.test", "--judge-model", "small"]
     printed = json.loads(CliRunner().invoke(app, [*args, "--json"]).stdout)
     assert (printed["agreement"], printed["kappa"], printed["unreadable_share"]) == (None, None, 1.0)
