@@ -129,6 +129,18 @@ def abstains(answer: str) -> bool:
     return any(phrase in low for phrase in ABSTENTIONS) or low.rstrip(".") == "unknown"
 
 
+def stale_answer(answer: str, stale: Sequence[str], gold: Sequence[str]) -> float:
+    """Whether the answer says, in whole words, what it must not, and nothing that is right. One that abstains says
+    nothing: "not mentioned" would else hold the wrong answer "no"."""
+    said = f" {normalise_squad(answer)} "
+
+    def says(form: str) -> bool:
+        words = normalise_squad(form)
+        return bool(words) and f" {words} " in said
+
+    return float(not abstains(answer) and any(map(says, stale)) and not any(map(says, gold)))
+
+
 DIALECTS: Mapping[str, Callable[[str, str], float]] = {
     "f1_squad": f1_squad,
     "f1_mem0": f1_mem0,

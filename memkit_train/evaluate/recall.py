@@ -204,12 +204,12 @@ def recall_at(evidence: Sequence[str], ranked: Sequence[MemoryRecord], k: int) -
     return sum(ref in named for ref in evidence) / len(evidence)
 
 
-def within_words(ranked: Sequence[MemoryRecord], words: int) -> list[MemoryRecord]:
-    """The first memories that fit into a budget of words."""
-    out: list[MemoryRecord] = []
+def first_words(ranked: Sequence[MemoryRecord], words: int) -> str:
+    """What the ranked memories say within a budget of words. The last one is cut, not dropped: a first memory longer
+    than the budget would leave nothing at all, and long ones would get a smaller budget than short ones."""
+    out: list[str] = []
     for record in ranked:
-        words -= len(record.text.split())
-        if words < 0:
+        out += record.text.split()[: words - len(out)]
+        if len(out) >= words:
             break
-        out.append(record)
-    return out
+    return " ".join(out)

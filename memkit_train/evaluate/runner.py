@@ -11,26 +11,29 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from memkit import __version__
 from memkit.embedders.base import Embedder
 from memkit.errors import InvalidConfig, ModelError, ModelUnavailable
 from memkit.models import JSON, MemoryRecord, digest, to_json
 from memkit.pipeline.decide import Attempt, Settings
+from memkit.retrieval.weights import DEFAULT as DEFAULT_WEIGHTS
 from memkit.roles import role_prompt_hashes
 from memkit_train.evaluate import judge as judging
 from memkit_train.evaluate.banks import bank_figures
 from memkit_train.evaluate.data import Asked, Conversation, Dataset
 from memkit_train.evaluate.loaders import load
-from memkit_train.evaluate.metrics import gold_recall, score_answer
-from memkit_train.evaluate.recall import recall_at, trace_evidence, within_words
+from memkit_train.evaluate.metrics import gold_recall, score_answer, stale_answer
+from memkit_train.evaluate.recall import first_words, recall_at, trace_evidence
 from memkit_train.evaluate.systems import Built, System, make_system, serve
 from memkit_train.replay.play import Answered, AnswerTask, ReplaySettings, answer_batch
 from memkit_train.worlds import Episode, Question, Truth, matches
 from memkit_train.worlds.reader import Reader
 
-FORMAT = 3
+FORMAT = 4
 """Of reports and of cached pairs: a pair that was scored otherwise is measured again."""
 RANKS = (5, 10, 30, 60)
 
@@ -187,8 +190,11 @@ class _Run:
         self.texts = {turn.ref: turn.text for turn in conversation.turns}
         self.names = sorted({turn.speaker for turn in conversation.turns if turn.speaker})
         self.last = max(turn.at for turn in conversation.turns)
+        self.ends = {turn.session_id: (n, turn.at) for n, turn in enumerate(conversation.turns)}
         self.order = {session: step for step, session in enumerate(conversation.sessions, start=1)}
         self.session_of = {turn.ref: turn.session_id for turn in conversation.turns}
+        self.depth = max(config.k, config.words, *RANKS)
+        """Memories ranked: none is shorter than a word, so so many hold whatever fits the budget."""
         episode = conversation.info.get("episode")
         self.episode = episode if isinstance(episode, Episode) else None
 
@@ -226,12 +232,13 @@ class _Run:
                 continue
             session = asked.after_session
             if session is None and asked.evidence and not self.episode:
-                session = max((self.session_of[ref] for ref in asked.evidence), key=lambda one: self.order[one])
+                session = max((self.session_of[ref] for ref in asked.evidence), key=lambda one: self.ends[one])
             out.append((asked, session, self.order.get(session or "", steps)))
         return out
 
-    def _now(self, asked: Asked) -> Any:
-        return asked.as_of or asked.at or self.last
+    def _now(self, asked: Asked, session: str | None) -> datetime:
+        """Asked in the middle of a conversation, a question knows nothing of the time after it."""
+        return asked.as_of or asked.at or (self.ends[session][1] if session else self.last)
 
     def _answers(self, built: Built, questions: Sequence[tuple[Asked, str | None, int]]) -> list[JSON]:
         """text, served, cited: per question."""
@@ -242,9 +249,8 @@ class _Run:
         if self.episode is not None:
             reader = Reader(Truth([self.episode]), self.embedder, words=self.config.reader_words)
         out: list[JSON] = []
-        for (asked, _, _), bank in zip(questions, banks, strict=True):
-            k = max(self.config.k, *RANKS)
-            ranked = serve(built, bank, asked.text, self._now(asked), self.embedder, k)
+        for (asked, session, _), bank in zip(questions, banks, strict=True):
+            ranked = serve(built, bank, asked.text, self._now(asked, session), self.embedder, self.depth)
             question = self._world_question(asked)
             if reader is None or question is None:
                 out.append({"answer": None, "ranked": ranked, "bank": bank, "cited": None, "served": None})
@@ -266,16 +272,15 @@ class _Run:
         assert self.answerer is not None
         assert self.answerer.backbone is not None
         tasks = [
-            AnswerTask(asked.text, bank, self._now(asked), asked.question_id,
+            AnswerTask(asked.text, bank, self._now(asked, session), asked.question_id,
                        k=len(bank) if built.everything else self.config.k)
-            for (asked, _, _), bank in zip(questions, banks, strict=True)
+            for (asked, session, _), bank in zip(questions, banks, strict=True)
         ]  # fmt: skip
         found: list[Answered] = answer_batch(tasks, self.answerer.backbone, self.embedder, self.answerer.options)
         _need_a_reply(found)
         out: list[JSON] = []
         for task, answered in zip(tasks, found, strict=True):
-            k = max(self.config.k, *RANKS)
-            ranked = serve(built, task.bank, task.question, task.now, self.embedder, k)
+            ranked = serve(built, task.bank, task.question, task.now, self.embedder, self.depth)
             cited = set(answered.draft.memory_ids) if answered.draft else set()
             read = {one.record.id for one in answered.prompt.view.shown}  # a prompt has room for so many
             shown = [one.record for one in answered.served if one.record.id in read]
@@ -296,10 +301,8 @@ class _Run:
             question = self._world_question(asked)
             if question is not None:
                 scores["right"] = float(matches(question, answer))
-            said = answer.casefold()
             if asked.stale:
-                old = any(value.casefold() in said for value in asked.stale)
-                scores["stale_answer"] = float(old and not any(gold.casefold() in said for gold in asked.gold))
+                scores["stale_answer"] = stale_answer(answer, asked.stale, asked.gold)
             if self.ask_judge is not None and self.config.judge is not None and asked.gold:
                 for prompting in self.config.judge.prompts:
                     verdict = judging.judge(self.ask_judge, asked.text, asked.gold, answer, prompting)
@@ -318,14 +321,15 @@ class _Run:
             scores |= {f"evidence_{name}": value for name, value in asdict(split).items()}
             if not built.everything:
                 scores |= {f"recall@{k}": recall_at(asked.evidence, ranked, k) for k in RANKS}
-                full = trace_evidence(asked.evidence, live, ranked, self.texts, names=self.names)
+                seen = ranked[: max(self.config.k, *RANKS)]
+                full = trace_evidence(asked.evidence, live, seen, self.texts, names=self.names)
                 assert full is not None
                 scores["mrr"] = full.reciprocal_rank
         if asked.gold and asked.number in (None, 1, 4):
             kept = " ".join(record.text for record in live)
-            top = ranked if built.everything else within_words(ranked, self.config.words)
+            top = kept if built.everything else first_words(ranked, self.config.words)
             scores["gold_in_bank"] = max(gold_recall(kept, gold) for gold in asked.gold)
-            scores["gold_in_top"] = max(gold_recall(" ".join(r.text for r in top), gold) for gold in asked.gold)
+            scores["gold_in_top"] = max(gold_recall(top, gold) for gold in asked.gold)
         row["scores"] = {name: round(value, 6) for name, value in scores.items()}
         row["served"] = [[record.text, list(record.source_turns)] for record in served[:6]]
         return row
@@ -354,7 +358,8 @@ def _traceable(asked: Asked) -> bool:
 def _cache_key(
     config: EvalConfig, system: System, conversation: Conversation, embedder: Embedder, answerer: System | None
 ) -> str:
-    """Whatever a result hangs on. Turns and questions go in whole, so that a field that is added later counts too."""
+    """Whatever a result hangs on. Turns and questions go in whole, so that a field that is added later counts too. A
+    release may decide, rank or answer otherwise with the same prompts, so it counts as well."""
     kept = {name: value for name, value in asdict(config).items() if name not in ("systems", "cache", "limit", "draws")}
     if config.judge is not None:
         kept["judge"].pop("api_key")
@@ -362,8 +367,9 @@ def _cache_key(
     said = [asdict(turn) for turn in conversation.turns]
     asked = [asdict(question) for question in conversation.questions]
     return digest([
-        FORMAT, kept, system.origin, _origin(embedder), answerer.origin if answerer else None,
-        role_prompt_hashes(config.instructions), conversation.conversation_id, digest(said), digest(asked),
+        FORMAT, __version__, DEFAULT_WEIGHTS.digest, kept, system.origin, _origin(embedder),
+        answerer.origin if answerer else None, role_prompt_hashes(config.instructions), conversation.conversation_id,
+        digest(said), digest(asked),
     ])[:32]  # fmt: skip
 
 

@@ -39,14 +39,15 @@ class Built:
     """Serve all of it in order (full context) instead of searching."""
 
     def at(self, session_id: str | None, as_of: datetime | None, embedder: Embedder) -> LiveBank:
-        if as_of is not None:
-            if self.lane is not None:
-                return bank_as_of(self.lane, as_of, embedder)
-            kept = [record for record in self.final.state if record.at is not None and record.at <= as_of]
-            return LiveBank.of(kept, embedder, self.final.seq)
-        if session_id is not None:
-            return self.sessions.get(session_id, self.final)
-        return self.final
+        """After a session, as of a time, or both: a question asked early sees nothing of what is said later, whatever
+        time it asks about."""
+        bank = self.final if session_id is None else self.sessions.get(session_id, self.final)
+        if as_of is None:
+            return bank
+        if self.lane is not None:
+            return bank_as_of(self.lane, as_of, embedder, until=bank.seq)
+        kept = [record for record in bank.state if record.at is not None and record.at <= as_of]
+        return LiveBank.of(kept, embedder, bank.seq)
 
 
 @dataclass

@@ -193,9 +193,9 @@ def _away(error: ModelError) -> bool:
     return not isinstance(error, BadReply | ReplyTooLarge)
 
 
-def bank_as_of(lane: Lane, at: datetime, embedder: Embedder) -> LiveBank:
-    """The bank as it stood at a conversation time."""
-    state = BankState().fold([op for op in lane.ops if op.at <= at])
+def bank_as_of(lane: Lane, at: datetime, embedder: Embedder, *, until: int | None = None) -> LiveBank:
+    """The bank as it stood at a conversation time, of the ops up to sequence number `until`."""
+    state = BankState().fold([op for op in lane.ops if op.at <= at and (until is None or op.seq <= until)])
     return LiveBank.of(list(state), embedder, state.seq)
 
 

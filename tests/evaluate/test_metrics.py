@@ -120,3 +120,14 @@ def test_the_best_gold_form_counts_and_abstention_is_seen():
     assert m.score_answer("unknown", ("Oslo",))["abstained"] == 1.0
     assert m.score_answer("unknown", ())["f1_locomo"] == 1.0
     assert m.score_answer("", ())["f1_locomo"] == 0.0, "no answer is no abstention"
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("Rome", 1.0), ("in Rome, I think", 1.0), ("Not mentioned.", 0.0), ("unknown", 0.0), ("chrome", 0.0),
+        ("first Rome, now Oslo", 0.0), ("No.", 1.0), ("No information available", 0.0), ("nothing of it", 0.0),
+    ],
+)  # fmt: skip
+def test_a_stale_answer_is_said_in_whole_words(answer, expected):
+    assert m.stale_answer(answer, ("Rome", "no", "!"), ("Oslo",)) == expected

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from memkit.models import MemoryRecord
 from memkit_train.evaluate.bootstrap import difference_by_cluster, mean_by_cluster
-from memkit_train.evaluate.recall import recall_at, supports, trace_evidence
+from memkit_train.evaluate.recall import first_words, recall_at, supports, trace_evidence
 
 TEXTS = {
     "t1": "I moved to Oslo last spring.", "t2": "We adopted a cat named Milo.", "t3": "I work as a nurse.",
@@ -83,3 +84,10 @@ def test_intervals_redraw_conversations():
     assert mean_by_cluster({"only": [0.0, 1.0]}).low == 0.0
     gain = difference_by_cluster({"a": [1.0], "b": [1.0]}, {"a": [0.0], "b": [0.5]})
     assert gain.value == 0.75
+
+
+def test_a_budget_of_words_cuts_the_memory_that_is_too_long():
+    ranked = [replace(OSLO, text="one two three"), replace(OSLO, text="four five")]
+    assert [first_words(ranked, words) for words in (2, 4, 9)] == [
+        "one two", "one two three four", "one two three four five"
+    ]  # fmt: skip

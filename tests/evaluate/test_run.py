@@ -8,10 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from memkit.errors import InvalidConfig, ModelUnavailable
+from memkit.retrieval.weights import RankerWeights
 from memkit_train.evaluate import EvalConfig, Report, evaluate, summarise
 from memkit_train.evaluate.command import app
 from memkit_train.evaluate.html import page
 from memkit_train.evaluate.runner import JudgeConfig, _Run
+from memkit_train.evaluate.systems import serve
 from tests.stub_server import StubServer, status
 
 SYSTEMS = ("oracle", "teacher", "add-only", "full", "raw", "rules", "none")
@@ -97,6 +99,16 @@ def test_edited_data_is_measured_again(tmp_path, turn, question):
     assert cached(TURN, QUESTION) == 0
     assert cached(TURN, QUESTION) == 1
     assert cached(TURN | turn, QUESTION | question) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("__version__", "99"), ("DEFAULT_WEIGHTS", RankerWeights.of("other", {"words": 1.0}))]
+)
+def test_another_release_and_another_ranker_are_measured_again(tmp_path, monkeypatch, name, value):
+    config = EvalConfig(written(tmp_path / "c.jsonl", TURN, QUESTION), systems=("raw",), cache=str(tmp_path / "cache"))
+    evaluate(config)
+    monkeypatch.setattr(f"memkit_train.evaluate.runner.{name}", value)
+    assert evaluate(config).made["cached"] == 0
 
 
 def test_the_judge_is_shown_all_gold_answers(tmp_path, monkeypatch):
@@ -238,6 +250,38 @@ def test_streaming_asks_each_question_with_the_memory_before():
     steps = {row["step"] for row in report.rows}
     assert steps == {1, 2, 3, 4}
     assert summarise(report)["overall"]["oracle"]["right"]["value"] > 0.95
+
+
+def test_streaming_knows_nothing_of_what_comes_later(tmp_path, monkeypatch):
+    """Neither its turns, also where it is asked about a later time, nor its date."""
+    told = [
+        TURN, TURN | {"id": "t2", "session": "s2", "content": "I have a dog.", "at": "2024-09-01T09:00:00+00:00"},
+        TURN | {"id": "t3", "content": "I like jazz.", "at": "2024-10-01T09:00:00+00:00"},  # s1 goes on after s2
+        TURN | {"id": "t4", "session": "s3", "content": "I moved to Bergen.", "at": "2024-12-01T09:00:00+00:00"},
+    ]  # fmt: skip
+    asked = [
+        QUESTION | {"id": "now", "answer": "Bergen", "evidence": ["t2"]},
+        QUESTION | {"id": "then", "answer": "Bergen", "after": "s2", "as_of": "2025-01-01T00:00:00+00:00"},
+        QUESTION | {"id": "both", "answer": "jazz", "evidence": ["t2", "t3"]},
+    ]
+    (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, told + asked)))
+    clock = []
+    monkeypatch.setattr("memkit_train.evaluate.runner.serve", lambda *args: clock.append(args[3]) or serve(*args))
+    for system in ("raw", "rules"):
+        report = evaluate(EvalConfig(f"jsonl:{tmp_path / 'c.jsonl'}", systems=(system,), streaming=True))
+        now, then, both = (row["scores"] for row in report.rows)
+        assert now["gold_in_bank"] == then["gold_in_bank"] == 0.0
+        assert both["evidence_not_in_memory"] == 0.0, "asked once all of its evidence was said"
+        assert [at.month for at in clock[-3:]] == [9, 1, 10]
+
+
+def test_the_budget_is_of_words_however_many_memories_that_are(tmp_path):
+    turns = [TURN | {"id": f"t{n}", "content": f"Oslo {n}"} for n in range(80)]
+    turns.append(TURN | {"id": "last", "content": "blah " * 5 + "Paris"})
+    lines = [*turns, QUESTION | {"question": "Oslo?", "answer": "Paris"}]
+    (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    (row,) = evaluate(EvalConfig(f"jsonl:{tmp_path / 'c.jsonl'}", systems=("raw",), words=1_000)).rows
+    assert row["scores"]["gold_in_top"] == row["scores"]["gold_in_bank"] == 1.0
 
 
 def test_a_policy_that_needs_the_truth_is_refused_elsewhere(tmp_path):
