@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -100,6 +101,25 @@ def test_msc_with_made_up_questions(tmp_path):
     assert talk.questions[0].gold == ("Rex",)
 
 
+def test_msc_sessions_are_in_order_whatever_passed_between_them(tmp_path):
+    """A gap is the time until the next session: five days, two hours, and one that is not told."""
+    said = [{"text": "hi"}]
+    gaps = [{"time_num": 5, "time_unit": "days"}, {}, {"time_num": 2, "time_unit": "hours"}]
+    raw = MSC | {"previous_dialogs": [{"dialog": said} | gap for gap in gaps], "dialog": said}
+    data = load(f"msc:{write(tmp_path, 'm.jsonl', json.dumps(raw))}")
+    times = [turn.at for turn in data.conversations[0].turns]
+    assert [(later - at).total_seconds() / 3600 for at, later in pairwise(times)] == [120, 24, 2]
+    endless = [{"dialog": said, "time_num": 900, "time_unit": "years"}] * 3
+    assert load(f"msc:{write(tmp_path, 'm.jsonl', json.dumps(raw | {'previous_dialogs': endless}))}").repairs
+
+
+def test_conversations_of_one_name_are_kept_apart(tmp_path):
+    again = LOCOMO | {"sample_id": "conv-1#2"}
+    data = load(f"locomo:{write(tmp_path, 'l.json', [LOCOMO, again, LOCOMO, LOCOMO])}")
+    assert [one.conversation_id for one in data.conversations] == ["conv-1", "conv-1#2", "conv-1#3", "conv-1#4"]
+    assert data.repairs["repeated conversation id renamed"] == 2
+
+
 def test_plain_jsonl(tmp_path):
     lines = [
         {
@@ -122,7 +142,7 @@ def test_plain_jsonl(tmp_path):
 
 def test_null_is_read_as_missing_and_counted(tmp_path):
     turn = {"conversation": None, "content": "hi", "id": None, "name": None, "role": None, "session": None}
-    asked = {"question": "q", "id": None, "category": None}
+    asked = {"question": "q", "answer": None, "id": None, "category": None}
     data = load(f"jsonl:{write(tmp_path, 'n.jsonl', json.dumps(turn) + chr(10) + json.dumps(asked))}")
     (talk,) = data.conversations
     (said,) = talk.turns
@@ -147,11 +167,14 @@ def test_null_is_read_as_missing_and_counted(tmp_path):
     ("kind", "text", "line", "words"),
     [
         ("jsonl", '{"content": "a", "id": "t1"}\n{"content": "b", "id": "t1"}', 2, "'t1' is that of an earlier turn"),
-        ("jsonl", '{"content": "a", "session": "s1"}\n{"question": "q", "after": "s9"}', 2, "'after' names"),
+        ("jsonl", '{"content": "a"}\n{"question": "q", "answer": 1, "after": "s9"}', 2, "'after' names"),
         ("jsonl", '{"content": "hi"}\n{"content": 3}', 2, "'content' is a int"),
         ("jsonl", '{"content": "hi"}\n\n{oops', 3, "not JSON"),
         ("jsonl", '{"content": "a", "id": "t1"}\n{"question": "q", "answer": "x", "evidence": ["t9"]}', 2, "t9"),
         ("jsonl", '{"content": "hi", "at": "yesterday"}', 1, "ISO 8601"),
+        ("jsonl", '{"content": "hi"}\n{"question": "q", "answers": "x"}', 2, "no 'answer' (there are: answers"),
+        ("jsonl", '{"content": "hi"}\n{"question": "q", "answer": []}', 2, "'answer' is empty"),
+        ("jsonl", '{"content": "hi"}\n{"question": "q", "answer": ["x", null]}', 2, "'answer' is empty"),
         ("msc", '{"dialog": "text"}', 1, "'dialog' is a str"),
         ("locomo", '[\n{"qa": []}\n]', 2, "no 'conversation'"),
         ("locomo", "[\n" + json.dumps(LOCOMO) + ",\n" + json.dumps(LOCOMO)[:-40], 3, "cut off"),
@@ -177,10 +200,10 @@ def test_null_is_read_as_missing_and_counted(tmp_path):
             1,
             "entry 1 of 'session_2' is a str",
         ),
-        ("jsonl", '{"content": "hi"}\n{"question": "q", "at": 5}', 2, "'at' is a int"),
-        ("jsonl", '{"content": "hi"}\n{"question": "q", "evidence": 7}', 2, "'evidence' is a int"),
+        ("jsonl", '{"content": "hi"}\n{"question": "q", "answer": "x", "at": 5}', 2, "'at' is a int"),
+        ("jsonl", '{"content": "hi"}\n{"question": "q", "answer": "x", "evidence": 7}', 2, "'evidence' is a int"),
         ("jsonl", '{"content": "hi", "at": "9999-12-31T23:59:59-23:59"}', 1, "year 9999"),
-        ("jsonl", '{"content": "hi"}\n{"question": "q", "conversation": "c2"}', 2, "no turn of it"),
+        ("jsonl", '{"content": "hi"}\n{"question": "q", "answer": "x", "conversation": "c2"}', 2, "no turn of it"),
         ("jsonl", '{"content": "\\ud83d"}', 1, "half a character"),
         ("jsonl", '{"content": "hi"}\n{"content": ' + "[" * 100_000, 2, "not readable"),
     ],

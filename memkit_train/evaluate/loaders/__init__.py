@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from memkit.errors import InvalidConfig, InvalidInput
-from memkit_train.evaluate.data import Dataset
+from memkit_train.evaluate.data import Conversation, Dataset
 from memkit_train.evaluate.loaders import jsonl, locomo, longmemeval, msc, world
 
 LOADERS: Mapping[str, Callable[[Path, int | None], Dataset]] = {
@@ -24,7 +26,25 @@ def load(spec: str, limit: int | None = None) -> Dataset:
         raise InvalidInput(
             f"{spec} holds no conversations", why="there is nothing to evaluate", fix="name data that has some"
         )
-    return found
+    return _apart(found)
+
+
+def _apart(data: Dataset) -> Dataset:
+    """Conversations of one name apart: intervals redraw whole conversations, and two would be taken for one."""
+    seen: Counter[str] = Counter()
+    taken = {one.conversation_id for one in data.conversations}
+    repairs = Counter(data.repairs)
+    out: list[Conversation] = []
+    for one in data.conversations:
+        name = one.conversation_id
+        seen[name] += 1
+        if seen[name] > 1:
+            repairs["repeated conversation id renamed"] += 1
+            while (name := f"{one.conversation_id}#{seen[one.conversation_id]}") in taken:
+                seen[one.conversation_id] += 1
+            taken.add(name)
+        out.append(replace(one, conversation_id=name))
+    return replace(data, conversations=tuple(out), repairs=dict(repairs))
 
 
 def _load(spec: str, limit: int | None) -> Dataset:

@@ -73,12 +73,10 @@ def _turn(path: Path, line: int, raw: dict[str, Any], before: dict[str, Said], r
 def _question(
     path: Path, line: int, raw: dict[str, Any], name: str, index: int, repairs: Counter[str]
 ) -> Asked:  # fmt: skip
-    answer = raw.get("answer")
-    gold = () if answer is None else tuple(map(str, answer)) if isinstance(answer, list) else (str(answer),)
     return Asked(
         question_id=named(raw, "id", f"{name}/{index}", repairs),
         text=need(path, line, raw, "question", str).strip(),
-        gold=gold,
+        gold=_gold(path, line, raw),
         category=named(raw, "category", "question", repairs),
         evidence=tuple(map(str, a_list(path, line, raw, "evidence"))),
         at=iso(path, line, raw, "at") if raw.get("at") is not None else None,
@@ -86,3 +84,15 @@ def _question(
         after_session=str(raw["after"]) if raw.get("after") is not None else None,
         stale=tuple(map(str, a_list(path, line, raw, "stale"))),
     )
+
+
+def _gold(path: Path, line: int, raw: dict[str, Any]) -> tuple[str, ...]:
+    """Null alone says that nobody knows. A key that is missing, or an empty form, is a slip, and would turn a question
+    into one that is right to refuse."""
+    answer = need(path, line, raw, "answer", (str, int, float, list, type(None)))
+    if answer is None:
+        return ()
+    forms = answer if isinstance(answer, list) else [answer]
+    if not forms or not all(isinstance(form, str | int | float) and str(form).strip() for form in forms):
+        malformed(path, line, "'answer' is empty or holds what is no text", "write null where the answer is unknown")
+    return tuple(str(form).strip() for form in forms)

@@ -1,8 +1,9 @@
 """Multi-Session Chat, as JSON lines: `previous_dialogs` and the current `dialog` between two speakers.
 
 The release has no questions; files made from it (`self_instruct: {"B": question, "A": answer}`, or a `qa` list of
-`{question, answer}`) do, and are asked after the last session. The format dates sessions only by "time back": the last
-session is put at a fixed day and the earlier ones as far before it as the file says.
+`{question, answer}`) do, and are asked after the last session. The format dates sessions only by the time that passed
+until the next one (`time_num`, `time_unit`): the last is put at a fixed day, and each earlier one so long before the
+one after it.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ def load(path: Path, limit: int | None = None) -> Dataset:
 
 def _conversation(path: Path, line: int, raw: dict[str, Any], index: int, repairs: Counter[str]) -> Conversation:
     earlier = objects(path, line, a_list(path, line, raw, "previous_dialogs"), "'previous_dialogs'")
-    dialogs = [(item, _back(item, repairs)) for item in earlier]
-    dialogs.append(({"dialog": need(path, line, raw, "dialog", list)}, timedelta()))
+    dialogs = [({"dialog": need(path, line, raw, "dialog", list)}, timedelta())]
+    for item in reversed(earlier):
+        dialogs.append((item, dialogs[-1][1] + _passed(item, dialogs[-1][1], repairs)))
+    dialogs.reverse()
     turns: list[Said] = []
     for number, (item, back) in enumerate(dialogs, start=1):
         for position, message in enumerate(objects(path, line, need(path, line, item, "dialog", list), "'dialog'")):
@@ -59,10 +62,12 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], index: int, repair
     return Conversation(f"{name}/{index}", tuple(turns), _questions(path, line, raw, index))
 
 
-def _back(item: dict[str, Any], repairs: Counter[str]) -> timedelta:
+def _passed(item: dict[str, Any], after: timedelta, repairs: Counter[str]) -> timedelta:
+    """From this session to the next one, which lies `after` before the last."""
     unit = str(item.get("time_unit", "")).rstrip("s").lower()
     count = item.get("time_num")
-    if unit not in _UNITS or not isinstance(count, int | float) or not 0 <= count * _UNITS[unit] <= _LONGEST:
+    left = _LONGEST - after.total_seconds()
+    if unit not in _UNITS or not isinstance(count, int | float) or not 0 <= count * _UNITS[unit] <= left:
         repairs["session without a time put a day back"] += 1
         return timedelta(days=1)
     return timedelta(seconds=count * _UNITS[unit])
