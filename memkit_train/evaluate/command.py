@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from memkit.errors import InvalidConfig
 from memkit_train.evaluate.runner import EvalConfig, JudgeConfig, Progress, Report, evaluate
 from memkit_train.evaluate.summary import summarise
 
@@ -44,6 +45,16 @@ def command(
     """Compare systems on a data set."""
     prompts = ("strict", "lenient") if lenient else ("strict",)
     judge = None
+    if not judge_url and (judge_model or lenient or judge_insecure):
+        raise InvalidConfig(
+            "a judge is described and not named", why="nobody is asked unless --judge-url says whom",
+            fix="add --judge-url, e.g. https://api.openai.com/v1, or leave the other judge options out",
+        )  # fmt: skip
+    if report is not None and (report.is_dir() or not report.parent.is_dir()):
+        raise InvalidConfig(
+            f"--report {report} cannot be written", why="it is a folder, or its folder does not exist",
+            fix="name a file in a folder that exists; nothing was measured yet",
+        )  # fmt: skip
     if judge_url:
         judge = JudgeConfig(judge_url, judge_model, judge_key, prompts, judge_insecure)  # type: ignore[arg-type]
     config = EvalConfig(

@@ -176,9 +176,10 @@ def _case(row: Mapping[str, Any]) -> str:
         mark = ' class="good"' if evidence & set(sources) else ""
         items += f"<li{mark}>{_e(text)} <small>{_e(', '.join(sources[:6]))}</small></li>"
     gold = " / ".join(row["gold"]) or "unknown"
+    said = "" if row["answer"] is None else f", answered <b class='bad'>{_e(row['answer'])}</b>"
     return (
         f"<details><summary>{_e(row['question'])} <small>{_e(row['category'])}</small></summary>"
-        f"<p>expected <b>{_e(gold)}</b>, answered <b class='bad'>{_e(str(row['answer']))}</b>; {fate}.<br>"
+        f"<p>expected <b>{_e(gold)}</b>{said}; {fate}.<br>"
         f"evidence: {_e(', '.join(row['evidence']) or 'none')}</p><ol>{items}</ol></details>"
     )
 

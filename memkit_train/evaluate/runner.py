@@ -28,7 +28,7 @@ from memkit_train.evaluate.data import Asked, Conversation, Dataset
 from memkit_train.evaluate.loaders import load
 from memkit_train.evaluate.metrics import gold_recall, score_answer, stale_answer
 from memkit_train.evaluate.recall import first_words, recall_at, trace_evidence
-from memkit_train.evaluate.systems import Built, System, make_system, serve
+from memkit_train.evaluate.systems import Built, System, make_answerer, make_system, serve
 from memkit_train.replay.play import Answered, AnswerTask, ReplaySettings, answer_batch
 from memkit_train.worlds import Episode, Question, Truth, matches
 from memkit_train.worlds.reader import Reader
@@ -121,7 +121,11 @@ def evaluate(
     options = ReplaySettings(Settings(instructions=config.instructions))
     world = dataset.name.startswith("world")
     systems = [make_system(spec, options, world=world) for spec in dict.fromkeys(config.systems)]
-    answerer = _answerer(config, options)
+    answerer = make_answerer(config.answerer, options) if config.answerer else None
+    if config.judge is not None and answerer is None and not world:
+        raise InvalidConfig(
+            "there is nothing to judge", why="without an answerer this data gets no answers", fix="name an answerer"
+        )
     if config.judge is not None and ask_judge is None:
         named = config.judge
         ask_judge = judging.endpoint(named.base_url, named.model, named.api_key, allow_insecure=named.allow_insecure)
@@ -172,10 +176,6 @@ def evaluate(
             asked.after_session is not None for one in dataset.conversations for asked in one.questions
         )
     return Report(shown, described, [system.name for system in systems], rows, banks, made)
-
-
-def _answerer(config: EvalConfig, options: ReplaySettings) -> System | None:
-    return make_system(config.answerer, options, world=False) if config.answerer else None
 
 
 class _Run:

@@ -194,6 +194,16 @@ def make_system(
     return System(spec, backbone.identity, backbone, _styled(options, backbone))
 
 
+def make_answerer(spec: str, options: ReplaySettings) -> System:
+    """A model that answers. A baseline has none, and what knows the truth behind a world would give it away."""
+    if spec in BASELINES or spec.partition(":")[0] in ("oracle", "teacher", "add-only"):
+        raise InvalidConfig(
+            f"{spec} answers nothing", why="it is a memory to compare, and an answerer is a model",
+            fix="name a model: tiny, hf:PATH or openai:NAME",
+        )  # fmt: skip
+    return make_system(spec, options, world=False)
+
+
 def _backbone(spec: str, options: Mapping[str, Any]) -> Backbone:
     from memkit.backbones import make_backbone
     from memkit_train.tiny import checkpoint

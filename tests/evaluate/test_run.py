@@ -121,7 +121,8 @@ def test_the_judge_is_shown_all_gold_answers(tmp_path, monkeypatch):
     monkeypatch.setattr(_Run, "_answers", lambda self, built, questions: [
         {"answer": "Norway's capital", "ranked": [], "bank": built.final, "cited": None, "served": None}])  # fmt: skip
     data = written(tmp_path / "c.jsonl", TURN, QUESTION | {"answer": ["Oslo", "the capital of Norway"]})
-    made = evaluate(EvalConfig(data, systems=("raw",), judge=JudgeConfig("http://judge.test", "m")), ask_judge=ask)
+    judge = JudgeConfig("https://judge.test", "m")
+    made = evaluate(EvalConfig(data, systems=("raw",), answerer="rules", judge=judge), ask_judge=ask)
     assert made.rows[0]["scores"]["judge_strict"] == 1.0
     assert all(form in seen[0] for form in ("Oslo", "the capital of Norway"))
 
@@ -201,6 +202,12 @@ def test_a_memory_that_a_prompt_had_no_room_for_was_not_served(tmp_path, serving
     assert report.rows[0]["scores"]["evidence_recall"] == float("Fact number 79." in shown)
 
 
+def test_a_page_without_answers_names_none(tmp_path):
+    text = page(evaluate(EvalConfig(written(tmp_path / "c.jsonl", TURN, QUESTION | {"evidence": ["t1"]}), ("none",))))
+    assert "lost before retrieval" in text
+    assert "answered" not in text
+
+
 def test_the_whole_talk_is_served_whole(tmp_path):
     turns = [TURN | {"id": f"t{n}", "content": f"Fact number {n}."} for n in range(20)]
     path = tmp_path / "c.jsonl"
@@ -230,6 +237,23 @@ def test_sizes_that_measure_nothing_are_refused(option, value):
     result = CliRunner().invoke(app, ["eval", DATA, "--cache", "", option, value])
     assert isinstance(result.exception, InvalidConfig)
     assert option.strip("-") in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--judge-model", "m", "--lenient"], "not named"),
+        (["--report", "/no/such/folder/x.html"], "cannot be written"),
+        (["--answerer", "raw"], "answers nothing"), (["--answerer", "oracle"], "answers nothing"),
+        (["--judge-url", "https://judge.test/v1", "--judge-model", "m"], "nothing to judge"),
+    ],
+)  # fmt: skip
+def test_what_would_be_passed_over_or_fail_at_the_end_is_refused_before_anything_is_measured(tmp_path, options, words):
+    data = written(tmp_path / "c.jsonl", TURN, QUESTION)
+    result = CliRunner().invoke(app, ["eval", data, "--systems", "raw", "--cache", str(tmp_path / "kept"), *options])
+    assert isinstance(result.exception, InvalidConfig)
+    assert words in str(result.exception)
+    assert not (tmp_path / "kept").exists()
 
 
 def test_questions_that_only_streaming_asks_are_told(tmp_path):
