@@ -6,7 +6,7 @@ dialect, so a number without its dialect says little; longer answers score lower
 | `f1_locomo` | no commas, lower, no punctuation, no a/an/the/and, Porter stems | with repeats | by category, below |
 | `f1_squad` | lower, no punctuation, no a/an/the | with repeats | |
 | `f1_mem0` | lower, `. , ! ?` are blanks | sets | an empty answer is 0 |
-| `bleu1` | words and punctuation apart, lower | clipped, brevity penalty | no common word is 0 |
+| `bleu1` | lower, NLTK's words (`don't` two, `self-care` one) | clipped, brevity penalty | no common word is 0 |
 | `em_squad` `em_set` `em_mem0` | as SQuAD, as LoCoMo (equal sets), lower and strip | | |
 | `gold_recall` | LoCoMo tokens of the gold that occur in the answer | | |
 """
@@ -25,7 +25,15 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _MEM0_BLANKS = str.maketrans(dict.fromkeys(".,!?", " "))
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _ARTICLES_AND = re.compile(r"\b(a|an|the|and)\b")
-_WORD_OR_MARK = re.compile(r"\w+(?:'\w+)?|[^\w\s]")
+_CLITIC = r"(?:n't|'(?:s|m|d|ll|re|ve)?)(?![\w'])|(?<!\S)'(?=\w)"
+_MARK = r"\.{2,}|--|[:,](?!\d)|[][;@#$%&?!*(){}<>\"“”«»‘’„`—]"
+_TREEBANK = re.compile(rf"{_MARK}|{_CLITIC}|(?:(?!{_MARK}|{_CLITIC})\S)+")
+_CLOSING = r"[])}>\"'»”’]*"
+_FULL_STOP = re.compile(
+    rf"(?<![.\s])\.(?={_CLOSING}\s*$)|(?<![.\s])(?<!\b\w)(?<!\b[mds][rst])(?<!\bmrs)\.(?={_CLOSING}\s)"
+)
+"""The last one, and others that neither an initial nor a title ends with."""
+_JOINED = re.compile(r"\b(can(?=not\b)|(?:gon|wan)(?=na\b)|got(?=ta\b)|(?:gim|lem)(?=me\b))")
 ABSTENTIONS = ("no information available", "not mentioned")
 """What the official LoCoMo scorer takes for an abstention (category 5)."""
 
@@ -93,10 +101,17 @@ def f1_locomo(answer: str, gold: str, category: int | None = None) -> float:
     return f1_of(tokens_locomo(answer), tokens_locomo(gold))
 
 
+def tokens_treebank(text: str) -> list[str]:
+    """Penn Treebank words, as NLTK's `word_tokenize` makes them: a full stop is a token at the end of a sentence only,
+    `,` and `:` unless a digit follows, `'s` and `n't` are words of their own, hyphens hold words together. Where
+    sentences end is told from the dots, without NLTK's trained model."""
+    return _TREEBANK.findall(_JOINED.sub(r"\1 ", _FULL_STOP.sub(" .", text.lower())))
+
+
 def bleu1(answer: str, gold: str) -> float:
     """Sentence BLEU with weights (1, 0, 0, 0): clipped unigram precision times the brevity penalty. Without a common
     word it is 0, as NLTK has it, whose smoothing (method 1) helps only longer n-grams."""
-    predicted, wanted = _WORD_OR_MARK.findall(answer.lower()), _WORD_OR_MARK.findall(gold.lower())
+    predicted, wanted = tokens_treebank(answer), tokens_treebank(gold)
     common = sum((Counter(predicted) & Counter(wanted)).values())
     if not common:
         return 0.0

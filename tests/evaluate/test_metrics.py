@@ -75,7 +75,22 @@ def test_bleu1():
     assert m.bleu1("two dogs", "two dogs") == 1.0
     assert m.bleu1("two dogs", "two dogs and one cat") == pytest.approx(math.exp(1 - 5 / 2))
     assert m.bleu1("two two two", "two dogs") == pytest.approx(1 / 3)
+    assert m.bleu1("self-care", "self care") == 0.0
     assert m.bleu1("unknown", "Oslo") == 0.0  # as sentence_bleu: smoothing is for longer n-grams
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Yes; it's self-care.", "yes ; it 's self-care ."), ("I don't, cannot wait...", "i do n't , can not wait ..."),
+        ("at 5:30 for $1,200 (about 20%)", "at 5:30 for $ 1,200 ( about 20 % )"), ("7 May, 2023", "7 may , 2023"),
+        ("Dr. J. Fox left. He's gone", "dr. j. fox left . he 's gone"), ("the '16 finals", "the ' 16 finals"),
+        ('the U.S. and "Charlotte\'s Web"', "the u.s. and \" charlotte 's web \""), ("others' dogs", "others ' dogs"),
+        ("gonna go—now", "gon na go — now"),
+    ],
+)  # fmt: skip
+def test_words_of_bleu_are_those_of_nltk(text, expected):
+    assert m.tokens_treebank(text) == expected.split(" ")
 
 
 def test_exact_matches():
