@@ -30,7 +30,9 @@ _NAMES = {
     "right": "exactly right", "f1_locomo": "F1 (LoCoMo)", "f1_squad": "F1 (SQuAD)", "f1_mem0": "F1 (mem0)",
     "bleu1": "BLEU-1", "em_set": "EM (LoCoMo sets)", "em_squad": "EM (SQuAD)", "em_mem0": "EM (mem0)",
     "gold_recall": "gold tokens said", "abstained": "abstained", "stale_answer": "stale answers", "words": "words",
-    "judge_strict": "judge, strict", "judge_lenient": "judge, lenient", "size": "words kept per word",
+    "judge_strict": "judge, strict", "judge_lenient": "judge, lenient",
+    "judge_strict_unreadable": "verdicts unreadable, strict",
+    "judge_lenient_unreadable": "verdicts unreadable, lenient", "size": "words kept per word",
     "true_kept": "true facts kept", "unsupported_tags": "tags without content",
 }  # fmt: skip
 
@@ -64,8 +66,8 @@ _SPLIT_NOTE = (
     "served; or no memory names it. The three sum to one.</small></p>"
 )
 _COMPRESSION_NOTE = (
-    "<p><small>Across: words in the bank per word said. Up: share of the gold answer's words in the best memories that "
-    "fit the word budget.</small></p>"
+    "<p><small>Across: words in the bank per word said. Up: share of the gold answer's words in the best memories, as "
+    "many words of them as the budget has.</small></p>"
 )
 
 

@@ -10,7 +10,8 @@ from memkit_train.evaluate.bootstrap import Estimate, mean_by_cluster
 from memkit_train.evaluate.runner import RANKS, Report
 
 ANSWER_SCORES = (
-    "right", "judge_strict", "judge_lenient", "f1_locomo", "gold_recall", "f1_squad", "f1_mem0", "bleu1", "em_set",
+    "right", "judge_strict", "judge_strict_unreadable", "judge_lenient", "judge_lenient_unreadable",
+    "f1_locomo", "gold_recall", "f1_squad", "f1_mem0", "bleu1", "em_set",
     "em_squad", "em_mem0", "abstained", "stale_answer", "words",
 )  # fmt: skip
 MEMORY_SCORES = (

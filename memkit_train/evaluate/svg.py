@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 COLOURS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#be185d", "#4b5563", "#65a30d", "#000000")
 _W, _H, _LEFT, _BOTTOM, _TOP = 640, 300, 46, 34, 12
+_LONGEST = 40
+"""Letters of a name beside its bar."""
 
 
 def lines(
@@ -56,14 +58,17 @@ def points(found: Mapping[str, tuple[float, float]], x_label: str, y_label: str)
 
 
 def bars(rows: Mapping[str, Sequence[float]], parts: Sequence[str], colours: Sequence[str]) -> str:
-    """One horizontal bar per name, stacked from shares that sum to one."""
+    """One horizontal bar per name, stacked from shares that sum to one. Names get the room that they need, and the end
+    of one is what tells it from another: a long one loses its beginning."""
+    names = {name: name if len(name) <= _LONGEST else f"…{name[1 - _LONGEST :]}" for name in rows}
+    room = max(150.0, 12 + 7 * max(map(len, names.values()), default=0))
     height = 26 * len(rows) + 8
     body: list[str] = []
     for index, (name, shares) in enumerate(rows.items()):
-        top, left = 4 + 26 * index, 150.0
-        body.append(_text(144, top + 14, name, "end"))
+        top, left = 4 + 26 * index, room
+        body.append(_text(room - 6, top + 14, names[name], "end"))
         for share, colour in zip(shares, colours, strict=True):
-            width = share * (_W - 162)
+            width = share * (_W - 12 - room)
             body.append(f'<rect x="{left:.1f}" y="{top}" width="{width:.1f}" height="19" fill="{colour}"/>')
             if share >= 0.06:
                 body.append(

@@ -154,11 +154,7 @@ class _OfEpisode:
     def of(self, conversation: Conversation) -> Backbone:
         episode = conversation.info.get("episode")
         if not isinstance(episode, Episode):
-            raise InvalidConfig(
-                f"the system {self.kind!r} exists only for the world",
-                why="it needs the truth behind the dialogue, and other data sets have none",
-                fix="leave it out, or evaluate on world:closed or world:open",
-            )
+            raise _only_of_the_world(self.kind)
         truth = Truth([episode])
         backbone: Any = OracleBackbone(truth) if self.kind == "oracle" else TeacherBackbone(truth, seed=self.seed)
         return AddOnly(backbone) if self.add_only else backbone
@@ -178,6 +174,8 @@ def make_system(
     if spec in BASELINES:
         return System(spec, f"{spec}/1", options=options)
     kind, _, rest = spec.partition(":")
+    if not world and (rest if kind == "add-only" else kind) in ("oracle", "teacher"):
+        raise _only_of_the_world(spec)
     if kind in ("oracle", "teacher"):
         if rest and not rest.isdecimal():
             raise InvalidConfig(f"the seed of {spec!r} is no number", fix=f"write {kind} or {kind}:1")
@@ -192,6 +190,14 @@ def make_system(
         return System(spec, backbone.identity, backbone, _styled(options, backbone))
     backbone = _backbone(spec, backbone_options or {})
     return System(spec, backbone.identity, backbone, _styled(options, backbone))
+
+
+def _only_of_the_world(spec: str) -> InvalidConfig:
+    return InvalidConfig(
+        f"the system {spec!r} exists only for the world",
+        why="it needs the truth behind the dialogue, and other data sets have none",
+        fix="leave it out, or evaluate on world:closed or world:open",
+    )
 
 
 def make_answerer(spec: str, options: ReplaySettings) -> System:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +14,7 @@ from memkit_train.evaluate import EvalConfig, Report, evaluate, summarise
 from memkit_train.evaluate.command import app
 from memkit_train.evaluate.html import page
 from memkit_train.evaluate.runner import JudgeConfig, _Run
+from memkit_train.evaluate.svg import bars
 from memkit_train.evaluate.systems import serve
 from tests.stub_server import StubServer, status
 
@@ -127,6 +129,16 @@ def test_the_judge_is_shown_all_gold_answers(tmp_path, monkeypatch):
     assert all(form in seen[0] for form in ("Oslo", "the capital of Norway"))
 
 
+def test_verdicts_that_could_not_be_read_are_told(tmp_path):
+    data = written(tmp_path / "c.jsonl", TURN, QUESTION)
+    config = EvalConfig(data, systems=("raw",), answerer="rules", judge=JudgeConfig("https://judge.test", "m"))
+    report = evaluate(config, ask_judge=lambda messages: "hm")
+    scores = summarise(report)["overall"]["raw"]
+    assert "judge_strict" not in scores
+    assert scores["judge_strict_unreadable"]["value"] == 1.0
+    assert "verdicts unreadable, strict" in page(report)
+
+
 def test_one_policy_may_go_by_several_names_and_a_name_given_twice_counts_once(tmp_path):
     names = ("oracle", "oracle:0", "raw", "raw")
     for cached in (3, 9):
@@ -206,6 +218,17 @@ def test_a_page_without_answers_names_none(tmp_path):
     text = page(evaluate(EvalConfig(written(tmp_path / "c.jsonl", TURN, QUESTION | {"evidence": ["t1"]}), ("none",))))
     assert "lost before retrieval" in text
     assert "answered" not in text
+
+
+def test_long_names_stay_inside_the_bars():
+    names = ["add-only:openai:gpt-4.1-mini", "hf:/models/" + "long/" * 20 + "adapter-7"]
+    drawn = bars({name: (1.0,) for name in names}, ("x",), ("#000",))
+    for x, text in re.findall(r'<text x="([\d.]+)" [^>]*text-anchor="end">([^<]+)</text>', drawn):
+        assert 7 * len(text) <= float(x)
+    assert "add-only:openai:gpt-4.1-mini</text>" in drawn
+    assert "/adapter-7</text>" in drawn
+    for x, width in re.findall(r'<rect x="([\d.]+)" [^>]*width="([\d.]+)"', drawn):
+        assert float(x) + float(width) <= 640
 
 
 def test_the_whole_talk_is_served_whole(tmp_path):
@@ -311,8 +334,10 @@ def test_the_budget_is_of_words_however_many_memories_that_are(tmp_path):
 def test_a_policy_that_needs_the_truth_is_refused_elsewhere(tmp_path):
     path = tmp_path / "c.jsonl"
     path.write_text('{"content": "I moved to Oslo."}\n{"question": "Where?", "answer": "Oslo"}')
-    with pytest.raises(InvalidConfig, match="only for the world"):
-        evaluate(EvalConfig(f"jsonl:{path}", systems=("oracle",)))
+    for system in ("oracle", "teacher:1", "add-only:oracle"):
+        with pytest.raises(InvalidConfig, match="only for the world"):
+            evaluate(EvalConfig(f"jsonl:{path}", systems=("raw", system), cache=str(tmp_path / "kept")))
+    assert not (tmp_path / "kept").exists(), "nothing is measured first"
 
 
 def test_the_command_prints_a_table_and_writes_the_page(tmp_path):
