@@ -40,7 +40,7 @@ class Said:
     origin: Origin
 
 
-_ORIGINS: dict[str, Origin] = {
+ORIGINS: dict[str, Origin] = {
     "user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "tool": "tool", "function": "tool",
     "system": "document", "developer": "document",
 }  # fmt: skip
@@ -211,9 +211,9 @@ def _message(item: Any, where: str, max_bytes: int) -> Said | None:
             f"{where} is {type(item).__name__}", fix="pass a str, memkit.Message or {'role': ..., 'content': ...}"
         )
     role = fields.get("role")
-    if not isinstance(role, str) or role.lower() not in _ORIGINS:
+    if not isinstance(role, str) or role.lower() not in ORIGINS:
         raise InvalidText(
-            f"{where} has role {role!r}", why=f"roles are {', '.join(sorted(_ORIGINS))}", fix="set one of these roles"
+            f"{where} has role {role!r}", why=f"roles are {', '.join(sorted(ORIGINS))}", fix="set one of these roles"
         )
     text = _content_text(fields.get("content"), where)
     if text is None or (text == "" and fields.get("tool_calls")):
@@ -224,7 +224,7 @@ def _message(item: Any, where: str, max_bytes: int) -> Said | None:
         return None
     name = fields.get("name")
     speaker = scope_id(name, f"name of {where}") if name else ""
-    return Said(role.lower(), text_of(text, where, max_bytes), speaker, _ORIGINS[role.lower()])
+    return Said(role.lower(), text_of(text, where, max_bytes), speaker, ORIGINS[role.lower()])
 
 
 def _content_text(content: Any, where: str) -> str | None:

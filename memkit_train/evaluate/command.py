@@ -119,7 +119,8 @@ def _show(one: dict[str, float] | None) -> str:
 def _print_progress(step: Progress) -> None:
     eta = "" if step.eta_s is None else f", about {step.eta_s:.0f} s left"
     if step.done < step.total:
-        typer.echo(f"{step.done + 1}/{step.total} {step.system} on {step.conversation}{eta}", err=True)
+        name = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in step.conversation)
+        typer.echo(f"{step.done + 1}/{step.total} {step.system} on {name}{eta}", err=True)
 
 
 __all__ = ["app", "command", "evaluate", "table"]

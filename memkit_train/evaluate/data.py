@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from memkit.models import JSON, Bank, Origin, Turn
+from memkit.inputs import ORIGINS
+from memkit.models import JSON, Bank, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class Said:
     role: str = "user"
 
     def as_turn(self, user_id: str, trainable: bool = True) -> Turn:
-        origin: Origin = "assistant" if self.role == "assistant" else "user"
+        """As the runtime takes it in: what a tool returned or a system prompt says is not the user's word."""
+        origin = ORIGINS[self.role]
         return Turn(
             turn_id=self.ref, intake_id=self.ref, bank=Bank(user_id), position=0, role=self.role, text=self.text,
             at=self.at, speaker=self.speaker, session_id=self.session_id, origin=origin, at_given=True,

@@ -140,6 +140,17 @@ def test_plain_jsonl(tmp_path):
     assert talk.turns[1].at > talk.turns[0].at
 
 
+def test_a_turn_is_whose_the_runtime_takes_it_for(tmp_path):
+    lines = [{"content": "hi", "role": role} for role in ("User", "AI", "tool", "system")]
+    asked = {"question": "q", "answer": "x", "evidence": ["s1:1", "s1:1", "s1:2"]}
+    data = load(f"jsonl:{write(tmp_path, 'c.jsonl', chr(10).join(map(json.dumps, [*lines, asked])))}")
+    (talk,) = data.conversations
+    turns = [said.as_turn("u") for said in talk.turns]
+    assert [turn.role for turn in turns] == ["user", "ai", "tool", "system"]
+    assert [turn.origin for turn in turns] == ["user", "assistant", "tool", "document"]
+    assert talk.questions[0].evidence == ("s1:1", "s1:2"), "a turn named twice is one"
+
+
 def test_null_is_read_as_missing_and_counted(tmp_path):
     turn = {"conversation": None, "content": "hi", "id": None, "name": None, "role": None, "session": None}
     asked = {"question": "q", "answer": None, "id": None, "category": None}
@@ -172,6 +183,7 @@ def test_null_is_read_as_missing_and_counted(tmp_path):
         ("jsonl", '{"content": "hi"}\n\n{oops', 3, "not JSON"),
         ("jsonl", '{"content": "a", "id": "t1"}\n{"question": "q", "answer": "x", "evidence": ["t9"]}', 2, "t9"),
         ("jsonl", '{"content": "hi", "at": "yesterday"}', 1, "ISO 8601"),
+        ("jsonl", '{"content": "hi", "role": "robot"}', 1, "no role 'robot'"),
         ("jsonl", '{"content": "hi"}\n{"question": "q", "answers": "x"}', 2, "no 'answer' (there are: answers"),
         ("jsonl", '{"content": "hi"}\n{"question": "q", "answer": []}', 2, "'answer' is empty"),
         ("jsonl", '{"content": "hi"}\n{"question": "q", "answer": ["x", null]}', 2, "'answer' is empty"),

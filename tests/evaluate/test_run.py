@@ -280,9 +280,11 @@ def test_what_would_be_passed_over_or_fail_at_the_end_is_refused_before_anything
 
 
 def test_questions_that_only_streaming_asks_are_told(tmp_path):
-    data = written(tmp_path / "c.jsonl", TURN, QUESTION | {"after": "s1"})
+    odd = {"conversation": "\x1b[2J"}
+    data = written(tmp_path / "c.jsonl", TURN | odd, QUESTION | odd | {"after": "s1"})
     result = CliRunner().invoke(app, ["eval", data, "--systems", "raw", "--cache", ""])
     assert (result.exit_code, "left out: 1 questions" in result.output) == (0, True)
+    assert "raw on \\u001b[2J" in result.output, "a name is shown, not obeyed"
     assert len(evaluate(EvalConfig(data, systems=("raw",), streaming=True)).rows) == 1
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit_train.evaluate.data import Asked, Conversation, Dataset, Said
-from memkit_train.evaluate.loaders.reading import a_list, iso, malformed, named, need, records
+from memkit_train.evaluate.loaders.reading import a_list, iso, malformed, named, need, records, role_of
 
 _FIRST = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -67,7 +67,7 @@ def _turn(path: Path, line: int, raw: dict[str, Any], before: dict[str, Said], r
     ref = named(raw, "id", f"{session}:{len(before) + 1}", repairs)
     if ref in before:
         malformed(path, line, f"the id {ref!r} is that of an earlier turn", "give each turn an id of its own")
-    return Said(ref, named(raw, "name", "", repairs), content, at, session, named(raw, "role", "user", repairs))
+    return Said(ref, named(raw, "name", "", repairs), content, at, session, role_of(path, line, raw, repairs))
 
 
 def _question(
@@ -78,7 +78,7 @@ def _question(
         text=need(path, line, raw, "question", str).strip(),
         gold=_gold(path, line, raw),
         category=named(raw, "category", "question", repairs),
-        evidence=tuple(map(str, a_list(path, line, raw, "evidence"))),
+        evidence=tuple(dict.fromkeys(map(str, a_list(path, line, raw, "evidence")))),
         at=iso(path, line, raw, "at") if raw.get("at") is not None else None,
         as_of=iso(path, line, raw, "as_of") if raw.get("as_of") is not None else None,
         after_session=str(raw["after"]) if raw.get("after") is not None else None,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit_train.evaluate.data import Asked, Conversation, Dataset, Said
-from memkit_train.evaluate.loaders.reading import a_list, malformed, named, need, objects, parse_date, records
+from memkit_train.evaluate.loaders.reading import a_list, malformed, named, need, objects, parse_date, records, role_of
 
 _DATES = ("%Y/%m/%d (%a) %H:%M", "%Y/%m/%d %H:%M", "%Y/%m/%d")
 
@@ -53,7 +53,7 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], repairs: Counter[s
             if not content:
                 repairs["empty turn skipped"] += 1
                 continue
-            role = named(message, "role", "user", repairs)
+            role = role_of(path, line, message, repairs)
             ref = f"{session_id}:{position + 1}"
             speaker = "" if role == "user" else role.capitalize()
             turns.append(Said(ref, speaker, content, opened + timedelta(seconds=position), session_id, role))

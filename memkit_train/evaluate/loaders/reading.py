@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from memkit.errors import InvalidInput
+from memkit.inputs import ORIGINS
 
 _CHUNK = 1 << 20
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
@@ -116,6 +117,14 @@ def an_object(path: Path, line: int, value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         malformed(path, line, f"{what} is a {type(value).__name__}, expected an object")
     return value
+
+
+def role_of(path: Path, line: int, record: Mapping[str, Any], repairs: Counter[str]) -> str:
+    """One that the runtime knows, in any case."""
+    role = named(record, "role", "user", repairs).lower()
+    if role not in ORIGINS:
+        malformed(path, line, f"there is no role {role!r}", f"use one of {', '.join(sorted(ORIGINS))}")
+    return role
 
 
 def a_list(path: Path, line: int, record: Mapping[str, Any], key: str) -> list[Any]:
