@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memkit_train.evaluate import svg
-from memkit_train.evaluate.runner import RANKS, Report
+from memkit_train.evaluate.runner import BUDGETS, RANKS, Report
 from memkit_train.evaluate.summary import ANSWER_SCORES, BANK_FIGURES, summarise, worst_cases
 
 STYLE = """
@@ -66,8 +66,9 @@ _SPLIT_NOTE = (
     "served; or no memory names it. The three sum to one.</small></p>"
 )
 _COMPRESSION_NOTE = (
-    "<p><small>Across: words in the bank per word said. Up: share of the gold answer's words in the best memories, as "
-    "many words of them as the budget has.</small></p>"
+    "<p><small>Up in both: share of the gold answer's words. First, in so many words of the best memories: what a "
+    "prompt of that size gets. Then, in the budget for model-free checks, beside how many words the bank keeps per "
+    "word said.</small></p>"
 )
 
 
@@ -132,21 +133,26 @@ def _split(summary: Mapping[str, Any]) -> str:
 
 
 def _recall(summary: Mapping[str, Any]) -> str:
+    return _curve(summary, "recall", RANKS, "memories served", "share of evidence")
+
+
+def _curve(summary: Mapping[str, Any], name: str, depths: Sequence[int], x_label: str, y_label: str) -> str:
     series = {
-        system: [(float(k), scores[f"recall@{k}"]["value"]) for k in RANKS if f"recall@{k}" in scores]
+        system: [(float(n), scores[f"{name}@{n}"]["value"]) for n in depths if f"{name}@{n}" in scores]
         for system, scores in summary["overall"].items()
     }
     series = {system: points for system, points in series.items() if points}
-    return svg.lines(series, "memories served", "share of evidence", log_x=True) if series else ""
+    return svg.lines(series, x_label, y_label, log_x=True) if series else ""
 
 
 def _compression(summary: Mapping[str, Any]) -> str:
+    curve = _curve(summary, "gold", BUDGETS, "words of the best memories", "answer words in reach")
     found = {
         system: (summary["banks"][system]["size"]["value"], scores["gold_in_top"]["value"])
         for system, scores in summary["overall"].items()
         if "gold_in_top" in scores and "size" in summary["banks"][system]
     }
-    return svg.points(found, "words kept per word said", "answer words in reach")
+    return curve + svg.points(found, "words kept per word said", "answer words in reach")
 
 
 def _steps(summary: Mapping[str, Any]) -> str:

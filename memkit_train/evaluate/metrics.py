@@ -137,6 +137,11 @@ def gold_recall(answer: str, gold: str) -> float:
     return sum((wanted & Counter(tokens_locomo(answer))).values()) / max(sum(wanted.values()), 1)
 
 
+def gold_held(text: str, golds: Sequence[str]) -> float:
+    """Share of the tokens of one gold answer, the one that the text holds most of."""
+    return max(gold_recall(text, gold) for gold in golds)
+
+
 def abstains(answer: str) -> bool:
     """Whether the official scorer would read the answer as "nobody said so". memkit's own `unknown` counts as well; to
     say nothing at all does not."""

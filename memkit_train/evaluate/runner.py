@@ -26,7 +26,7 @@ from memkit_train.evaluate import judge as judging
 from memkit_train.evaluate.banks import bank_figures
 from memkit_train.evaluate.data import Asked, Conversation, Dataset
 from memkit_train.evaluate.loaders import load
-from memkit_train.evaluate.metrics import gold_recall, score_answer, stale_answer
+from memkit_train.evaluate.metrics import gold_held, score_answer, stale_answer
 from memkit_train.evaluate.recall import first_words, recall_at, trace_evidence
 from memkit_train.evaluate.systems import Built, System, make_answerer, make_system, serve
 from memkit_train.replay.play import Answered, AnswerTask, ReplaySettings, answer_batch
@@ -36,6 +36,8 @@ from memkit_train.worlds.reader import Reader
 FORMAT = 4
 """Of reports and of cached pairs: a pair that was scored otherwise is measured again."""
 RANKS = (5, 10, 30, 60)
+BUDGETS = (25, 50, 100, 200, 400, 800)
+"""Words of the best memories: the compression curve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,7 @@ class _Run:
         self.ends = {turn.session_id: (n, turn.at) for n, turn in enumerate(conversation.turns)}
         self.order = {session: step for step, session in enumerate(conversation.sessions, start=1)}
         self.session_of = {turn.ref: turn.session_id for turn in conversation.turns}
-        self.depth = max(config.k, config.words, *RANKS)
+        self.depth = max(config.k, config.words, *RANKS, *BUDGETS)
         """Memories ranked: none is shorter than a word, so so many hold whatever fits the budget."""
         episode = conversation.info.get("episode")
         self.episode = episode if isinstance(episode, Episode) else None
@@ -328,8 +330,10 @@ class _Run:
         if asked.gold and asked.number in (None, 1, 4):
             kept = " ".join(record.text for record in live)
             top = kept if built.everything else first_words(ranked, self.config.words)
-            scores["gold_in_bank"] = max(gold_recall(kept, gold) for gold in asked.gold)
-            scores["gold_in_top"] = max(gold_recall(top, gold) for gold in asked.gold)
+            scores["gold_in_bank"] = gold_held(kept, asked.gold)
+            scores["gold_in_top"] = gold_held(top, asked.gold)
+            if not built.everything:
+                scores |= {f"gold@{n}": gold_held(first_words(ranked, n), asked.gold) for n in BUDGETS}
         row["scores"] = {name: round(value, 6) for name, value in scores.items()}
         row["served"] = [[record.text, list(record.source_turns)] for record in served[:6]]
         return row

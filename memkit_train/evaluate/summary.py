@@ -7,7 +7,7 @@ from typing import Any
 
 from memkit.models import JSON
 from memkit_train.evaluate.bootstrap import Estimate, mean_by_cluster
-from memkit_train.evaluate.runner import RANKS, Report
+from memkit_train.evaluate.runner import BUDGETS, RANKS, Report
 
 ANSWER_SCORES = (
     "right", "judge_strict", "judge_strict_unreadable", "judge_lenient", "judge_lenient_unreadable",
@@ -17,6 +17,7 @@ ANSWER_SCORES = (
 MEMORY_SCORES = (
     "evidence_recall", "evidence_not_in_memory", "evidence_not_retrieved", "evidence_unused", "evidence_recall_content",
     "evidence_kept_content", "mrr", "gold_in_bank", "gold_in_top", *(f"recall@{k}" for k in RANKS),
+    *(f"gold@{n}" for n in BUDGETS),
 )  # fmt: skip
 BANK_FIGURES = (
     "memories", "size", "ops_add", "ops_update", "ops_delete", "ops_noop", "duplicates", "junk", "stale", "true_kept",

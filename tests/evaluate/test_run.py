@@ -13,7 +13,7 @@ from memkit.retrieval.weights import RankerWeights
 from memkit_train.evaluate import EvalConfig, Report, evaluate, summarise
 from memkit_train.evaluate.command import app
 from memkit_train.evaluate.html import page
-from memkit_train.evaluate.runner import JudgeConfig, _Run
+from memkit_train.evaluate.runner import BUDGETS, JudgeConfig, _Run
 from memkit_train.evaluate.svg import bars
 from memkit_train.evaluate.systems import serve
 from tests.stub_server import StubServer, status
@@ -60,7 +60,7 @@ def test_a_report_survives_json_and_stands_alone(report):
     assert "http" not in text
     assert "<script" not in text
     assert 'name="viewport"' in text
-    assert text.count("<svg") == 3
+    assert text.count("<svg") == 4
 
 
 def test_finished_pairs_come_from_the_cache(tmp_path):
@@ -331,6 +331,7 @@ def test_the_budget_is_of_words_however_many_memories_that_are(tmp_path):
     (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, lines)))
     (row,) = evaluate(EvalConfig(f"jsonl:{tmp_path / 'c.jsonl'}", systems=("raw",), words=1_000)).rows
     assert row["scores"]["gold_in_top"] == row["scores"]["gold_in_bank"] == 1.0
+    assert [row["scores"][f"gold@{n}"] for n in BUDGETS] == [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
 
 
 def test_a_policy_that_needs_the_truth_is_refused_elsewhere(tmp_path):
