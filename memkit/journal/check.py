@@ -62,7 +62,10 @@ def find_problems(tx: Tx) -> list[Problem]:
             found += _check_bank(tx, bank_id, Bank(user_id, agent_id))
         except StoreDamaged as error:
             found.append(Problem("checksum", f"bank {bank_id}", error.what))
-    found += _check_content(tx)
+    try:
+        found += _check_content(tx)
+    except StoreDamaged as error:
+        found.append(Problem("checksum", "content", error.what))
     return found
 
 

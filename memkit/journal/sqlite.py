@@ -29,7 +29,7 @@ from memkit.errors import (
     StoreError,
     StoreReadOnly,
 )
-from memkit.journal import disk
+from memkit.journal import codec, disk
 from memkit.journal.engine import Tx
 from memkit.journal.schema import FORMAT, TABLES
 from memkit.journal.sharing import SharedWriter, SqliteTx
@@ -105,7 +105,10 @@ class SqliteEngine:
             try:
                 return attempt()
             except sqlite3.OperationalError as error:
-                if (error.sqlite_errorcode & 0xFF) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL):
+                code = getattr(error, "sqlite_errorcode", None)
+                if code is None:  # Python's own: a text that is no UTF-8, which its message quotes
+                    raise codec.damaged("a row") from None
+                if (code & 0xFF) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL):
                     raise
                 now = time.monotonic()
                 deadline = deadline or now + self._patience

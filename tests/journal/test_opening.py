@@ -144,6 +144,24 @@ def test_flipped_bits_are_noticed(tmp_path: Path) -> None:
     journal.close()
 
 
+@pytest.mark.parametrize("text", [b"the red door", b"the blue door"])
+def test_bytes_that_are_no_text_any_more_are_damage_and_are_not_quoted(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "store"
+    journal = open_journal(path)
+    said = intake("the blue door")
+    journal.accept(said, drafts=adds("the red door"))
+    journal.close()
+    file = path / "journal.sqlite"
+    file.write_bytes(file.read_bytes().replace(text, text.replace(b"d", b"\xff")))
+    journal = open_journal(path)
+    assert {problem.kind for problem in journal.check()} == {"checksum"}
+    with pytest.raises(StoreDamaged) as raised:
+        list(journal.dump(None))
+    assert "door" not in str(raised.value)
+    assert raised.value.__suppress_context__
+    journal.close()
+
+
 def test_check_names_rows_that_break_a_promise(tmp_path: Path) -> None:
     path = tmp_path / "store"
     journal = open_journal(path)
