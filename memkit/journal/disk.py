@@ -112,7 +112,7 @@ def from_os_error(error: OSError, path: Path) -> StoreError:
         return StoreReadOnly(
             f"{path} cannot be written",
             why=error.strerror or "no permission",
-            fix="give this user write access, or open the store with read_only=True",
+            fix="give this user write access, or name a folder that it may write",
         )
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return full(path)

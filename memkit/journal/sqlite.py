@@ -277,7 +277,7 @@ class SqliteEngine:
                 return StoreReadOnly(
                     f"{self._path} cannot be opened for this",
                     why=str(error),
-                    fix="give this user write access to the folder and the file, or open with read_only=True",
+                    fix="give this user write access to the folder and the file, or open a copy that it may write",
                 )
             case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
                 return StoreDamaged(

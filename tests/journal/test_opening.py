@@ -280,8 +280,9 @@ def test_a_read_only_disk_is_named_and_can_still_be_read(small_disk: Path) -> No
     journal.close()
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     for path in (small_disk / "store", small_disk / "new"):
-        with pytest.raises(StoreReadOnly):
+        with pytest.raises(StoreReadOnly) as raised:
             open_journal(path)
+        assert "read_only=" not in str(raised.value), "no option of Memory"
     journal = open_journal(small_disk / "store", read_only=True)
     assert texts(journal) == ["a"]
     with journal.lance_lock(False):
