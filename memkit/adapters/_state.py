@@ -14,12 +14,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from memkit.adapters._sqlite import typed
 from memkit.adapters.plan import AliasState, Route, Routes
-from memkit.errors import AdapterError, NewerFormat, StaleAlias, StoreBusy
+from memkit.errors import AdapterError, NewerFormat, StaleAlias
 from memkit.models import to_json
 
 _FORMAT = 1
 _BUSY_S = 10.0
+_MEND = "restore it from a backup; or move it away (what is tainted goes with it) and promote again what is to serve"
 
 
 class _Any:
@@ -72,21 +74,17 @@ class State:
     def exclusive(self, *, flush: bool = True) -> Generator[sqlite3.Connection]:
         """A write transaction; no other process changes aliases or removes adapters meanwhile. Without `flush` it is
         complete for every process, and survives their death, but a power cut may undo it until `flush()`."""
-        with self._lock:
+        with self._lock, typed(self._path, _MEND):
             connection = self._open()
             connection.execute(f"PRAGMA synchronous={'FULL' if flush else 'NORMAL'}")
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
-                raise StoreBusy(
-                    "the adapter registry is locked", why=str(error), fix="try again; another process is writing"
-                ) from error
+            connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
+                connection.execute("COMMIT")
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # a full disk ends it by itself
+                    connection.execute("ROLLBACK")
                 raise
-            connection.execute("COMMIT")
 
     def flush(self) -> None:
         """Everything committed is on the disk. The log may be gone: then a checkpoint has synced it into the file."""
@@ -94,7 +92,7 @@ class State:
             os.fsync(log.fileno())
 
     def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._lock:
+        with self._lock, typed(self._path, _MEND):
             return self._open().execute(query, values).fetchall()
 
     # ---- reading -------------------------------------------------------------------------------------------
@@ -122,7 +120,7 @@ class State:
 
     def changes(self) -> int:
         """SQLite's counter of what other connections committed, and ours of what this one did."""
-        with self._lock:
+        with self._lock, typed(self._path, _MEND):
             connection = self._open()
             (version,) = connection.execute("PRAGMA data_version").fetchone()
             return int(version) * 1_000_003 + connection.total_changes

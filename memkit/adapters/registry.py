@@ -25,7 +25,7 @@ from memkit.adapters._files import copy_durable, sync_folder
 from memkit.adapters._inuse import InUse
 from memkit.adapters._state import ANY, Expected, State
 from memkit.adapters.plan import AliasState, Route, Routes
-from memkit.errors import AdapterRejected, InvalidInput, NotFound
+from memkit.errors import AdapterRejected, InvalidConfig, InvalidInput, NotFound
 from memkit.seams import Clock, SystemClock
 
 __all__ = ["ANY", "Expected", "GcReport", "Known", "Registry"]
@@ -67,7 +67,13 @@ class Registry:
 
     def __init__(self, root: Path | str, *, clock: Clock | None = None) -> None:
         self.root = Path(root)
-        self.root.mkdir(parents=True, exist_ok=True)
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidConfig(
+                f"no adapters can be kept in {self.root}", why=error.strerror or "",
+                fix="name a folder that this user may write, or leave adapters= out",
+            ) from None  # fmt: skip
         self._clock = clock or SystemClock()
         self._state = State(self.root / "registry.sqlite")
         self.in_use = InUse(self.root / ".in-use")

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from memkit.adapters._sqlite import typed
 from memkit.adapters.router import Lease
 from memkit.backbones.base import GenReply, GenRequest
 from memkit.errors import MemkitError
@@ -26,6 +27,7 @@ from memkit.roles.base import AnswerDraft, Prompt
 log = logging.getLogger("memkit.adapters")
 _QUEUE = 64
 _KEEP = 10_000
+_MEND = "delete it: it holds comparisons only, and is begun anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class ShadowLog:
             one.at, one.user_id, one.alias, one.role, one.decision_id, one.live, one.candidate,
             "\x1f".join(one.live_ops), "\x1f".join(one.candidate_ops), one.error,
         )  # fmt: skip
-        with self._lock, closing(self._open()) as db, db:
+        with self._lock, typed(self._path, _MEND), closing(self._open()) as db, db:
             db.execute("INSERT INTO compared VALUES (NULL,?,?,?,?,?,?,?,?,?,?)", row)
             db.execute("DELETE FROM compared WHERE n <= (SELECT MAX(n) FROM compared) - ?", (_KEEP,))
 
@@ -130,7 +132,7 @@ class ShadowLog:
         """Oldest first."""
         if not self._path.exists():
             return []
-        with self._lock, closing(self._open()) as db:
+        with self._lock, typed(self._path, _MEND), closing(self._open()) as db:
             rows = db.execute("SELECT * FROM compared WHERE ?1 IS NULL OR alias = ?1 ORDER BY n", (alias,)).fetchall()
         return [
             Compared(*row[1:8], live_ops=_split(row[8]), candidate_ops=_split(row[9]), error=row[10]) for row in rows
@@ -140,7 +142,7 @@ class ShadowLog:
         """Destroy what it knows of a user; no byte of it stays readable."""
         if not self._path.exists():
             return 0
-        with self._lock, closing(self._open()) as db:
+        with self._lock, typed(self._path, _MEND), closing(self._open()) as db:
             with db:
                 gone = db.execute("DELETE FROM compared WHERE user_id = ?", (user_id,)).rowcount
             db.execute("VACUUM")

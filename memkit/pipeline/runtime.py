@@ -381,6 +381,10 @@ class Runtime:
             )
         if self._mode not in (None, "split", "fused"):
             raise InvalidConfig(f"mode {self._mode!r} is unknown", fix="pass mode='split' or mode='fused'")
+        if self.alias != "production":  # found out now, and not by a search on the day of the first adapter
+            from memkit.adapters.registry import alias_name
+
+            alias_name(self.alias)
         if self.redact is not None and not callable(self.redact):
             raise InvalidConfig("redact must be callable", fix="pass a function str -> str")
         if not isinstance(self._instructions, str):

@@ -147,6 +147,7 @@ def doctor(runtime: Runtime, *, repair: bool, reembed: bool) -> list[Problem]:
         runtime.projector.rebuild(adopt=True)
         return [*found, Problem("reembedded", "every memory was embedded anew", "", repaired=True)]
     found += _sealed(runtime)
+    found += _adapters(runtime)
     damaged: list[Problem] = []
     if (runtime.path / "lance").is_dir() or runtime.projector.failing:
         try:
@@ -184,6 +185,27 @@ def _sealed(runtime: Runtime) -> list[Problem]:
             pass
     except StoreDamaged as error:
         found.append(Problem("sealed_missing", error.what, fix))
+    return found
+
+
+def _adapters(runtime: Runtime) -> list[Problem]:
+    """The registry, and each adapter that an alias names: all of its bytes."""
+    if not runtime.has_adapters:
+        return []
+    from memkit.adapters import inspect
+
+    found: list[Problem] = []
+    try:
+        known = runtime.adapters.registry.known()
+    except MemkitError as error:
+        return [Problem("adapters_unreadable", error.what, error.fix)]
+    for one in known:
+        try:
+            if one.aliases:
+                inspect(one.path, expected=one.digest)
+        except MemkitError as error:
+            fix = f"roll {', '.join(one.aliases)} back, and publish the adapter again"
+            found.append(Problem("adapter_damaged", f"{one.digest}: {error.why or error.what}", fix))
     return found
 
 

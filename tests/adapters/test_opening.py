@@ -5,10 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from memkit import Memory
 from memkit.adapters.opening import own_host
+from memkit.adapters.plan import with_stable
 from memkit.backbones.base import GenReply, GenRequest
 from memkit.backbones.routed import RoutedBackbone
+from memkit.errors import InvalidConfig, InvalidInput, StoreDamaged
+from tests.adapters._make import adapter
 
 
 class Says:
@@ -50,3 +55,36 @@ def test_only_what_learns_is_sampled(tmp_path: Path) -> None:
             memory.add("I moved to Oslo", user_id="ana")
         assert [one.sampling.temperature for one in manager.asked] == [1.0]
         assert [one.sampling.temperature for one in own.asked] == [sampled]
+
+
+def test_a_name_that_can_never_serve_is_refused_before_there_is_an_adapter(tmp_path: Path) -> None:
+    for alias in ("Production", "", "../x", 5):
+        with pytest.raises(InvalidInput):
+            Memory(tmp_path / "s", alias=alias)  # type: ignore[arg-type]
+    (tmp_path / "file").write_text("")
+    with Memory(tmp_path / "s", adapters=tmp_path / "file") as memory, pytest.raises(InvalidConfig, match="be kept in"):
+        memory.search("tea", user_id="ana")
+
+
+def test_what_is_damaged_beside_the_adapters_is_named_by_every_verb_and_by_the_doctor(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s") as memory:
+        registry = memory.adapters.registry
+        digest = registry.publish(adapter(tmp_path / "a"))
+        registry.move("production", lambda routes: with_stable(routes, digest, ("manager",)), roles=("manager",))
+        assert memory.doctor() == []
+        weights = registry.path(digest) / "adapter_model.safetensors"
+        weights.chmod(0o644)
+        weights.write_bytes(weights.read_bytes()[:-1] + b"?")
+        assert [problem.code for problem in memory.doctor()] == ["adapter_damaged"]
+    kept = tmp_path / "s" / "adapters" / "registry.sqlite"
+    whole = kept.read_bytes()
+    kept.write_bytes(b"no database " * 1000)
+    with Memory(tmp_path / "s") as memory:
+        with pytest.raises(StoreDamaged, match="is damaged"):
+            memory.search("tea", user_id="ana")
+        assert [problem.code for problem in memory.doctor()] == ["adapters_unreadable"]
+    kept.write_bytes(whole)
+    with Memory(tmp_path / "s") as memory:
+        (kept.parent / "shadow.sqlite").write_bytes(b"no database " * 1000)
+        with pytest.raises(StoreDamaged, match="delete it"):
+            memory.erase(user_id="ana")
