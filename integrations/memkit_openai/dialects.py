@@ -57,7 +57,8 @@ class HeardChoices:
 
     def _take(self, body: Any, part: str) -> None:
         for choice in _list(_get(body, "choices")):
-            texts = self.choices.setdefault(_get(choice, "index") or 0, [])
+            index = _get(choice, "index")
+            texts = self.choices.setdefault(index if isinstance(index, int) else 0, [])
             content = _get(_get(choice, part), "content")
             if isinstance(content, str):
                 texts.append(content)

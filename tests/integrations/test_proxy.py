@@ -16,7 +16,8 @@ import pytest
 from memkit import Memory
 from memkit.net.tenants import Tenant, Tenants
 from memkit_openai import proxy_app
-from memkit_openai.listening import Attempts
+from memkit_openai.dialects import Chat
+from memkit_openai.listening import Attempts, Listener
 from tests import stub_server
 from tests.integrations._serving import running
 from tests.stub_server import StubServer
@@ -382,3 +383,13 @@ def test_the_official_client_a_hundred_at_once_without_a_difference(memory: Memo
     assert replies == [f"echo question {number} about my dog" for number in range(100)]
     assert whole == "echo Which dog do I have?"
     assert all("<<memkit:memories" in json.dumps(body) for body in api.bodies)
+
+
+def test_a_choice_that_is_oddly_numbered_stops_no_reply() -> None:
+    for index in ([1], {"a": 1}, "0", None):
+        for events in (False, True):
+            part = {"index": index, "delta" if events else "message": {"content": "Oslo."}}
+            raw = json.dumps({"choices": [part]}).encode()
+            listener = Listener(Chat().heard(), events=events)
+            listener.feed(b"data: " + raw + b"\n\n" if events else raw)
+            assert listener.text() == "Oslo."
