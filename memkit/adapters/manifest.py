@@ -18,7 +18,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memkit.adapters._files import durable_write, file_entry
-from memkit.errors import AdapterRejected
+from memkit.errors import AdapterRejected, InvalidInput
+from memkit.inputs import path_of
 from memkit.models import JSON, to_json
 
 FORMAT = 1
@@ -144,11 +145,9 @@ def parse_manifest(raw: bytes, *, where: str) -> Manifest:
     try:
         manifest = Manifest.model_validate_json(raw)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
         raise AdapterRejected(
             f"{where} is not a valid manifest",
-            why=f"{place or 'the document'}: {first['msg']}",
+            why=_first(error),
             fix="publish the adapter again with memkit-train",
             reason="manifest_invalid",
         ) from None
@@ -190,14 +189,34 @@ def strict_json(raw: bytes, *, where: str, reason: str = "manifest_unreadable") 
 def build_adapter(source: Path | str, target: Path | str, manifest: Manifest | Mapping[str, Any]) -> Manifest:
     """Assemble a publishable folder: copy the known files of `source` (as PEFT or a trainer left them; anything else,
     such as the README that PEFT writes, stays behind), hash them, and write the manifest. `target` must not exist."""
-    draft = manifest if isinstance(manifest, Manifest) else Manifest.model_validate_json(json.dumps(dict(manifest)))
-    source, target = Path(source), Path(target)
+    draft = manifest if isinstance(manifest, Manifest) else _drafted(manifest)
+    source, target = path_of(source, "source"), path_of(target, "target")
     known = REQUIRED[draft.kind] | OPTIONAL[draft.kind]
     present = sorted(name for name in known if (source / name).is_file())
-    target.mkdir(parents=True)
+    try:
+        target.mkdir(parents=True)
+    except OSError as error:
+        raise InvalidInput(
+            f"{target} cannot be made", why=error.strerror or "", fix="name a folder that does not exist yet"
+        ) from None
     for name in present:
         shutil.copyfile(source / name, target / name)
     return write_manifest(target, draft, present)
+
+
+def _drafted(given: Mapping[str, Any]) -> Manifest:
+    try:
+        return Manifest.model_validate_json(json.dumps(dict(given)))
+    except ValidationError as error:
+        why = _first(error)
+    except (TypeError, ValueError) as error:
+        why = str(error)
+    raise InvalidInput("this makes no manifest", why=why, fix="set this field right")
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(str(part) for part in first['loc']) or 'the document'}: {first['msg']}"
 
 
 def write_manifest(folder: Path, draft: Manifest, names: Sequence[str] | None = None) -> Manifest:

@@ -26,6 +26,7 @@ from memkit.adapters._inuse import InUse
 from memkit.adapters._state import ANY, Expected, State
 from memkit.adapters.plan import AliasState, Route, Routes
 from memkit.errors import AdapterRejected, InvalidConfig, InvalidInput, NotFound
+from memkit.inputs import path_of
 from memkit.seams import Clock, SystemClock
 
 __all__ = ["ANY", "Expected", "GcReport", "Known", "Registry"]
@@ -85,7 +86,7 @@ class Registry:
         from memkit.adapters.manifest import MANIFEST
         from memkit.adapters.verify import inspect
 
-        source = Path(source)
+        source = path_of(source, "the folder to publish")
         manifest = inspect(source).manifest
         target = self.root / manifest.digest
         if target.is_dir():

@@ -74,7 +74,7 @@ _ADOPTED = frozenset({"text", "user_id", "agent_id", "session_id", "speaker", "a
 def _adopt_one(runtime: Runtime, raw: Mapping[str, Any]) -> int:
     if not isinstance(raw, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidInput(f"an imported memory is {type(raw).__name__}", fix="pass mappings with text and user_id")
-    unknown = sorted(set(raw) - _ADOPTED)
+    unknown = sorted(set(raw) - _ADOPTED, key=str)
     if unknown or raw.get("kind", "fact") not in ("fact", "episode"):
         raise InvalidInput(
             f"an imported memory has {f'the field {unknown[0]!r}' if unknown else 'an unknown kind'}",

@@ -32,7 +32,7 @@ class RankerWeights:
         unknown = sorted(set(values) - set(SIGNALS))
         if unknown:
             raise _invalid(f"unknown signals: {', '.join(unknown)}", f"{SIGNALS_VERSION} has {', '.join(SIGNALS)}")
-        if not all(math.isfinite(value) for value in values.values()):
+        if not all(_is_number(value) and math.isfinite(value) for value in values.values()):
             raise _invalid("a weight is not a finite number", "scores would be lost")
         kept = tuple((signal, float(values[signal])) for signal in SIGNALS if values.get(signal))
         return cls(name, kept, note=note)

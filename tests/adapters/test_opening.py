@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from memkit import Memory
+from memkit.adapters import Registry, build_adapter
 from memkit.adapters.opening import own_host
 from memkit.adapters.plan import with_stable
 from memkit.backbones.base import GenReply, GenRequest
 from memkit.backbones.routed import RoutedBackbone
 from memkit.errors import InvalidConfig, InvalidInput, StoreDamaged
+from memkit.retrieval import RankerWeights
 from tests.adapters._make import adapter
 
 
@@ -88,3 +90,17 @@ def test_what_is_damaged_beside_the_adapters_is_named_by_every_verb_and_by_the_d
         (kept.parent / "shadow.sqlite").write_bytes(b"no database " * 1000)
         with pytest.raises(StoreDamaged, match="delete it"):
             memory.erase(user_id="ana")
+
+
+@pytest.mark.parametrize("manifest", [{}, {"kind": "ranker", "roles": ["ranker"], "created_at": object()}])
+def test_what_is_handed_in_to_be_built_or_published_is_checked(tmp_path: Path, manifest: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="no manifest"):
+        build_adapter(tmp_path, tmp_path / "made", manifest)
+    whole = {"kind": "ranker", "roles": ["ranker"], "created_at": "2026-01-01T00:00:00+00:00"}
+    with pytest.raises(InvalidInput, match="cannot be made"):
+        build_adapter(tmp_path, tmp_path, whole)
+    with pytest.raises(InvalidConfig, match="weight"):
+        RankerWeights.of("mine", {"words": "5"})  # type: ignore[dict-item]
+    for source in (None, 5, ""):
+        with pytest.raises(InvalidInput, match="no path"):
+            Registry(tmp_path / "kept").publish(source)  # type: ignore[arg-type]

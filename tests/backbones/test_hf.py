@@ -232,6 +232,8 @@ def test_what_does_not_fit_is_refused_with_a_reason(model: HFBackbone, tmp_path:
         model.generate([GenRequest(prompt("hi"), adapter="unknown")])
     with pytest.raises(InvalidConfig, match="no checkpoint"):
         HFBackbone(tmp_path / "absent")
+    with pytest.raises(InvalidConfig, match="no checkpoint"):
+        HFBackbone("")  # and not what lies in the working directory
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "pytorch_model.bin").write_bytes(b"pickle")
     with pytest.raises(InvalidConfig, match="safetensors"):

@@ -175,3 +175,8 @@ def test_an_erased_users_question_is_not_waited_on(memory: Memory) -> None:
     assert memory._runtime.traces._answered
     memory.erase(user_id="ana")
     assert not memory._runtime.traces._answered
+
+
+def test_an_imported_memory_with_fields_of_all_sorts_is_refused_in_words(memory: Memory) -> None:
+    with pytest.raises(e.InvalidInput, match="has the field"):
+        memory.import_([{"text": "x", "user_id": "ana", 5: 6, "more": 1}])  # type: ignore[dict-item]

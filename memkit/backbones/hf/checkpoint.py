@@ -39,7 +39,7 @@ class Checkpoint:
 def find(model: str | Path, *, revision: str | None = None) -> Path:
     """A local folder as it is; a hub id through the hub's cache (or a download, as the user asked for that model)."""
     folder = Path(model).expanduser()
-    if folder.is_dir():
+    if model != "" and folder.is_dir():  # "" would be the working directory
         return folder.resolve()
     if isinstance(model, Path) or not _HUB_ID.fullmatch(model):
         raise InvalidConfig(
