@@ -111,4 +111,5 @@ def single_line(text: str, limit: int) -> str:
     plain = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     if len(plain) <= limit:
         return plain
-    return plain[:limit].rsplit(" ", 1)[0].strip() or plain[:limit].strip()
+    whole = plain[:limit].rsplit(" ", 1)[0].strip()
+    return whole if len(whole) > limit // 2 else plain[:limit].strip()  # one long word (a URL) is what it is about

@@ -238,3 +238,8 @@ def test_a_hostile_turn_costs_linear_time():
     for text in (" " * 200_000, "I and " * 40_000, "a," * 100_000, "I have a dog named " * 10_000, "." * 200_000):
         reply(Extractor().render([turn(text)]))
     assert time.process_time() - started < 3
+
+
+def test_a_word_too_long_to_fit_is_cut_and_not_left_out_of_what_it_was_said_for():
+    (kept,) = remember("My favourite site is https://example.com/" + "a/" * 400)
+    assert kept.text.startswith("Ana's favourite site is https://example.com/a/")
