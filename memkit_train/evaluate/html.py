@@ -142,7 +142,8 @@ def _curve(summary: Mapping[str, Any], name: str, depths: Sequence[int], x_label
         for system, scores in summary["overall"].items()
     }
     series = {system: points for system, points in series.items() if points}
-    return svg.lines(series, x_label, y_label, log_x=True) if series else ""
+    everybody = list(summary["overall"])
+    return svg.lines(series, x_label, y_label, log_x=True, everybody=everybody) if series else ""
 
 
 def _compression(summary: Mapping[str, Any]) -> str:
@@ -152,7 +153,9 @@ def _compression(summary: Mapping[str, Any]) -> str:
         for system, scores in summary["overall"].items()
         if "gold_in_top" in scores and "size" in summary["banks"][system]
     }
-    return curve + svg.points(found, "words kept per word said", "answer words in reach")
+    return curve + svg.points(
+        found, "words kept per word said", "answer words in reach", everybody=list(summary["overall"])
+    )
 
 
 def _steps(summary: Mapping[str, Any]) -> str:
@@ -160,7 +163,8 @@ def _steps(summary: Mapping[str, Any]) -> str:
     for step, row in summary["steps"].items():
         for system, one in row.items():
             series.setdefault(system, []).append((float(step), one["value"]))
-    return svg.lines(series, "session", _name(summary["headline"] or "evidence_recall"))
+    label = _name(summary["headline"] or "evidence_recall")
+    return svg.lines(series, "session", label, everybody=list(summary["overall"]))
 
 
 def _cases(report: Report, system: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 COLOURS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#be185d", "#4b5563", "#65a30d", "#000000")
 _W, _H, _LEFT, _BOTTOM, _TOP = 640, 300, 46, 34, 12
@@ -13,9 +13,10 @@ _LONGEST = 40
 
 def lines(
     series: Mapping[str, Sequence[tuple[float, float]]], x_label: str, y_label: str, log_x: bool = False,
-    bounds: tuple[float, float] = (0.0, 1.0),
+    bounds: tuple[float, float] = (0.0, 1.0), everybody: Sequence[str] = (),
 ) -> str:  # fmt: skip
-    """One line per name. `bounds`: what y is at the bottom and at the top."""
+    """One line per name. `bounds`: what y is at the bottom and at the top. `everybody`: all the names of a page; each
+    has one colour in every chart of it."""
     xs = sorted({x for points in series.values() for x, _ in points})
     if not xs:
         return ""
@@ -34,16 +35,18 @@ def lines(
     body += [
         _text(at(x), _H - _BOTTOM + 14, f"{x:g}", "middle") for x in (xs if len(xs) <= 12 else xs[:: len(xs) // 8])
     ]
-    for index, points in enumerate(series.values()):
+    colours = _colours(series, everybody)
+    for colour, points in zip(colours, series.values(), strict=True):
         path = " ".join(f"{at(x):.1f},{up(y):.1f}" for x, y in sorted(points))
-        colour = COLOURS[index % len(COLOURS)]
         body.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.2"/>')
         body += [f'<circle cx="{at(x):.1f}" cy="{up(y):.1f}" r="3" fill="{colour}"/>' for x, y in points]
-    return _svg(body) + legend(list(series))
+    return _svg(body) + legend(list(series), colours)
 
 
-def points(found: Mapping[str, tuple[float, float]], x_label: str, y_label: str) -> str:
-    """One named point per system; x from 0 to the largest (at least 1), y from 0 to 1."""
+def points(
+    found: Mapping[str, tuple[float, float]], x_label: str, y_label: str, everybody: Sequence[str] = ()
+) -> str:  # fmt: skip
+    """One named point per system; x from 0 to the largest (at least 1), y from 0 to 1. `everybody`: as in `lines`."""
     if not found:
         return ""
     most = max(1.0, *(x for x, _ in found.values()))
@@ -51,10 +54,11 @@ def points(found: Mapping[str, tuple[float, float]], x_label: str, y_label: str)
     for tick in range(5):
         x = _LEFT + tick / 4 * (_W - _LEFT - 12)
         body.append(_text(x, _H - _BOTTOM + 14, f"{most * tick / 4:.2g}", "middle"))
-    for index, (x, y) in enumerate(found.values()):
+    colours = _colours(found, everybody)
+    for colour, (x, y) in zip(colours, found.values(), strict=True):
         left = _LEFT + x / most * (_W - _LEFT - 12)
-        body.append(f'<circle cx="{left:.1f}" cy="{_y(y):.1f}" r="7" fill="{COLOURS[index % len(COLOURS)]}"/>')
-    return _svg(body) + legend(list(found))
+        body.append(f'<circle cx="{left:.1f}" cy="{_y(y):.1f}" r="7" fill="{colour}"/>')
+    return _svg(body) + legend(list(found), colours)
 
 
 def bars(rows: Mapping[str, Sequence[float]], parts: Sequence[str], colours: Sequence[str]) -> str:
@@ -85,6 +89,12 @@ def legend(names: Sequence[str], colours: Sequence[str] = COLOURS) -> str:
         for index, name in enumerate(names)
     )
     return f'<p class="legend">{"".join(items)}</p>'
+
+
+def _colours(names: Iterable[str], everybody: Sequence[str]) -> list[str]:
+    """Of each name, by its place among all of them."""
+    places = {name: place for place, name in enumerate(dict.fromkeys((*everybody, *names)))}
+    return [COLOURS[places[name] % len(COLOURS)] for name in names]
 
 
 def _y(share: float) -> float:

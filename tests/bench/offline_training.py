@@ -95,8 +95,7 @@ def table(found: list[Found]) -> list[Row]:
             for one in found
         )
 
-    shown = ("start", "ceiling", LABELS, AMENDED, POLISHED, BLIND, PERMUTED, SHUFFLED, SHUFFLED_TOO, SHUFFLED_ALL,
-             FEW)
+    shown = ("start", "ceiling", LABELS, AMENDED, POLISHED, BLIND, PERMUTED, SHUFFLED, SHUFFLED_TOO, SHUFFLED_ALL, FEW)
     rows = [Row(f"answers right: {name}", over(name).mean, "", "", True, str(over(name))) for name in shown]
     gap = gain("ceiling", "start")
     rows.append(Row("points between start and ceiling", 100 * gap.mean, "", "", True,

@@ -14,7 +14,7 @@ from memkit_train.evaluate import EvalConfig, Report, evaluate, summarise
 from memkit_train.evaluate.command import app
 from memkit_train.evaluate.html import page
 from memkit_train.evaluate.runner import BUDGETS, JudgeConfig, _Run
-from memkit_train.evaluate.svg import bars
+from memkit_train.evaluate.svg import COLOURS, bars
 from memkit_train.evaluate.systems import serve
 from tests.stub_server import StubServer, status
 
@@ -218,6 +218,11 @@ def test_a_page_without_answers_names_none(tmp_path):
     text = page(evaluate(EvalConfig(written(tmp_path / "c.jsonl", TURN, QUESTION | {"evidence": ["t1"]}), ("none",))))
     assert "lost before retrieval" in text
     assert "answered" not in text
+
+
+def test_a_system_has_one_colour_in_every_chart(report):
+    text, colour = page(report), '<i style="background:{}"></i>raw<'.format(COLOURS[SYSTEMS.index("raw")])
+    assert text.count(colour) == text.count("</i>raw<") >= 3
 
 
 def test_long_names_stay_inside_the_bars():
