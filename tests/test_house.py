@@ -24,7 +24,7 @@ LAYERS = (
     {"journal", "store", "backbones", "adapters"},
     {"pipeline"},
     {"memory", "async_memory", "user"},
-    {"cli"},
+    {"cli", "__main__"},
 )
 LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 

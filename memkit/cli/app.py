@@ -264,6 +264,9 @@ def erase(
         show.as_json(receipt)
     else:
         show.table("erased", ["what", "count"], [[name, str(value)] for name, value in receipt.counts.items()])
+    if not any(receipt.counts.values()):
+        show.err.print(f"nothing of {user!r} was in {store}: is that the id?", markup=False)
+        raise typer.Exit(4)
 
 
 @app.command()

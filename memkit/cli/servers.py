@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memkit.errors import InvalidConfig
+from memkit.inputs import scope_id
 from memkit.net.tenants import Tenant, Tenants
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def serve(
             fix="pass --user NAME, or --http with --tokens FILE",
         )
     else:
-        plug.serve_stdio(open_memory, Tenant(user, agent))
+        own_agent = None if agent is None else scope_id(agent, "--agent")
+        plug.serve_stdio(open_memory, Tenant(scope_id(user, "--user"), own_agent))
 
 
 def proxy(

@@ -51,6 +51,9 @@ def test_a_sitting_at_the_terminal(tmp_path: Path) -> None:
     assert (code, "healthy" in out) == (0, True)
     assert ok("erase", "-u", "ana", "--yes", cwd=tmp_path)["counts"]["turns"] == 2
     assert memkit("log", "-u", "ana", cwd=tmp_path)[0] == 4
+    code, out, err = memkit("erase", "-u", "anna", "--yes", "--json", cwd=tmp_path)
+    assert (code, "'anna'" in err) == (4, True), "a mistyped id does not look like an erasure"
+    assert not any(json.loads(out)["counts"].values())
 
 
 def test_bad_input_is_exit_2_with_the_next_step_and_makes_no_store(tmp_path: Path) -> None:
@@ -60,6 +63,7 @@ def test_bad_input_is_exit_2_with_the_next_step_and_makes_no_store(tmp_path: Pat
         ["import", "/dev/null", "--dry-run"], ["import", "/nowhere", "--from", "jsonl", "-s", "nowhere"],
         ["proxy", "--upstream", "http://127.0.0.1:9/v1", "--port", "99999999"],
         ["serve", "--http", "--port", "99999999"],
+        ["serve", "--user", ""],
     ):  # fmt: skip
         code, out, err = memkit(*args, cwd=tmp_path)
         assert (code, out) == (2, ""), args
