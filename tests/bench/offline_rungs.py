@@ -2,6 +2,7 @@
 replayed alternatives scored by probes; then the ladder that `retrain` climbs by itself.
 
 Shuffled labels are the first rung's control (see `offline-training`), which every rung has to beat by 12 points.
+`--full` writes RESULTS.md.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tests.bench._offline_learning import (
     scores,
     tried,
 )
+from tests.bench._results import record
 from tests.bench._table import Row
 
 NAMES = {"sft": "SFT", "kto": "KTO", "dpo": "DPO + SFT", "offline": "off-policy"}
@@ -48,7 +50,10 @@ def run(full: bool = False) -> list[Row]:
     rows = checkpoints()
     if not (tiny.checkpoint("biased") / "config.json").is_file():
         return [*rows, Row("the rest", None, "", "", False, "make the checkpoints: python -m memkit_train.tiny build")]
-    return [*rows, *table(each_seed(one_seed))]
+    rows += table(each_seed(one_seed))
+    if full:
+        record("python -m tests.bench offline-rungs --full", rows)
+    return rows
 
 
 def one_seed(world: World) -> Found:

@@ -7,7 +7,8 @@ log with each other's feedback on the answers (shuffled labels). The last is the
 finds out by itself, from what was cited and what a later turn says. The gate judges the adapter and two of them.
 
 Beside it the same with blamed decisions taken again (`method.amends`), and with a polish from replayed states on top
-(`method.polish`), each with its own control: shuffled labels all the way.
+(`method.polish`), each with its own control: shuffled labels all the way. `--full` writes
+RESULTS.md.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tests.bench._offline_learning import (
     tried,
     unfiltered,
 )
+from tests.bench._results import record
 from tests.bench._table import Row
 
 LABELS, BLIND, SHUFFLED, FEW = "labels", "self-SFT", "shuffled labels", "10 % rated"
@@ -51,8 +53,10 @@ def run(full: bool = False) -> list[Row]:
     rows = checkpoints()
     if not (tiny.checkpoint("biased") / "config.json").is_file():
         return [*rows, Row("the rest", None, "", "", False, "make the checkpoints: python -m memkit_train.tiny build")]
-    found: list[Found] = each_seed(one_seed)
-    return [*rows, *table(found)]
+    rows += table(each_seed(one_seed))
+    if full:
+        record("python -m tests.bench offline-training --full", rows)
+    return rows
 
 
 def one_seed(world: World) -> Found:

@@ -1,6 +1,7 @@
 """The open level: models made from nothing whose names are syllables, one shown memory, three seeds.
 
-Trains what it measures (some ten CPU minutes a seed), so it is a benchmark of its own. `--full` writes RESULTS.md.
+Trains what it measures (a quarter of an hour of CPU time a seed), so it is a benchmark of its own. `--full` writes
+RESULTS.md.
 """
 
 from __future__ import annotations
