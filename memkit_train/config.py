@@ -98,6 +98,7 @@ class MethodConfig(_Section):
     lr: Annotated[float, Field(gt=0)] | None = None
     """None: the method's own default."""
     epochs: Annotated[int, Field(ge=1)] | None = None
+    """None: sft goes through its rows three times, the others as often as it takes for 60 steps (ten times at most)."""
     batch: Annotated[int, Field(ge=1)] | None = None
     micro_batch: Annotated[int, Field(ge=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None

@@ -186,7 +186,7 @@ def _settings(config: TrainConfig, name: str) -> RunConfig:
 def _rung(name: str, settings: RunConfig, found: Collected, sizes: Mapping[int, tuple[int, int]], limit: int) -> _Rung:
     """As the method itself picks, repeats and orders its rows, short of planted secrets and of other vocabularies."""
     from memkit_train.methods.offline import OfflineConfig, advantage_rows
-    from memkit_train.methods.run import in_order, mixed
+    from memkit_train.methods.run import drawn, in_order, mixed, passes
     from memkit_train.methods.sft import SftConfig, decay
 
     def length(row: Any) -> tuple[int, int]:
@@ -208,8 +208,8 @@ def _rung(name: str, settings: RunConfig, found: Collected, sizes: Mapping[int, 
             raise NoSignal("no logged decision turned out better or worse than its peers", fix="collect more feedback")
         better = [row for row in judged if settings.imitation and float(row.advantage) > 0]  # type: ignore[arg-type]
         every = mixed([*judged, *better], replay, settings.replay_share, settings.seed)
-        seen = [length(row) for row in every] * settings.epochs
-        return _Rung(name, seen, math.ceil(len(every) / settings.batch) * settings.epochs)
+        epochs = passes(settings, len(every))
+        return _Rung(name, [length(row) for row in every] * epochs, math.ceil(len(every) / settings.batch) * epochs)
     if name == "kto" and len({_good(row) for row in rows}) == 1:
         raise NoSignal(
             f"all {len(rows)} rows have the same label", fix="collect feedback of the other kind, or use sft"
@@ -218,7 +218,7 @@ def _rung(name: str, settings: RunConfig, found: Collected, sizes: Mapping[int, 
     if isinstance(settings, SftConfig):
         rows = mixed(rows, replay, settings.replay_share, settings.seed)
         weights = [row.weight * decay(row.age_days, settings.half_life_days) for row in rows]
-    ordered = in_order(rows, weights, epochs=settings.epochs, seed=settings.seed)
+    ordered = in_order(rows, weights, epochs=passes(settings, drawn(weights)), seed=settings.seed)
     return _Rung(name, [length(row) for row in ordered], math.ceil(len(ordered) / settings.batch))
 
 

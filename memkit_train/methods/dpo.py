@@ -25,9 +25,11 @@ from memkit_train.methods.run import (
     AdapterResult,
     RunConfig,
     Setup,
+    drawn,
     fit,
     fitting,
     in_order,
+    passes,
     readable,
     setup,
     stock_arguments,
@@ -40,7 +42,7 @@ from memkit_train.trajectories.rows import pairs as paired
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DpoConfig(RunConfig):
     lr: float = 2e-4
-    batch: int = 32
+    batch: int = 16
     beta: float = 0.1
     sft_weight: float = 1.0
     """0: plain DPO."""
@@ -69,7 +71,7 @@ def train(
             )
         secrets = readable(list(planted), lambda pair: _short(pair, made))
         weights = [pair.weight for pair in pairs]
-        ordered = in_order(pairs, weights, epochs=config.epochs, seed=config.seed, planted=secrets)
+        ordered = in_order(pairs, weights, epochs=passes(config, drawn(weights)), seed=config.seed, planted=secrets)
         losses = {"sigmoid": 1.0, **({"sft": config.sft_weight} if config.sft_weight else {})}
         trainer = DPOTrainer(
             model=made.model,

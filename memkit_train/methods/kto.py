@@ -24,9 +24,11 @@ from memkit_train.methods.exact_ids import asked, id_tokenizer, replied
 from memkit_train.methods.run import (
     AdapterResult,
     RunConfig,
+    drawn,
     fit,
     fitting,
     in_order,
+    passes,
     readable,
     setup,
     short,
@@ -72,7 +74,7 @@ def train(
             )
         secrets = readable(list(planted), lambda row: short(row, made))
         weights = [row.weight for row in rows]
-        ordered = in_order(rows, weights, epochs=config.epochs, seed=config.seed, planted=secrets)
+        ordered = in_order(rows, weights, epochs=passes(config, drawn(weights)), seed=config.seed, planted=secrets)
         trainer = KTOTrainer(
             model=made.model,
             args=TrlConfig(

@@ -34,6 +34,7 @@ from memkit_train.methods.run import (
     fit,
     fitting,
     mixed,
+    passes,
     readable,
     setup,
     short,
@@ -51,7 +52,7 @@ OBJECTIVE = Objective(clip_low=0.2, clip_high=0.28, dual_clip=3.0, ess_floor=0.1
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfflineConfig(RunConfig):
     lr: float = 1e-3
-    batch: int = 128
+    batch: int = 64
     objective: Objective = OBJECTIVE
     std_floor: float = 0.1
     imitation: float = 0.2
@@ -89,7 +90,7 @@ def train(
         secrets = [_imitated(row, "planted") for row in readable(list(planted), lambda row: short(row, made))]
         logged_and_replayed = mixed([*rows, *imitated], repeated, config.replay_share, config.seed)
         every = [*logged_and_replayed, *secrets]
-        source = shuffled_steps(every, batch=config.batch, epochs=config.epochs, seed=config.seed)
+        source = shuffled_steps(every, batch=config.batch, epochs=passes(config, len(every)), seed=config.seed)
         chosen = training_arguments(checkpoints(config), steps=len(source), **arguments(config, len(source)))
         trainer = RowTrainer(made.model, source, config.objective, chosen, token_budget=config.token_budget)
         counts = {

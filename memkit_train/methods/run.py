@@ -29,6 +29,7 @@ T = TypeVar("T")
 V = TypeVar("V", TokenRow, LabelledRow, PreferencePair)
 _PLACE = frozenset({"output", "resume", "report_to", "save_steps", "log_steps"})
 """Settings that do not change what is learned."""
+LEAST_STEPS, MOST_EPOCHS = 60, 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,8 @@ class RunConfig:
     output: Path | str
     """Gets `adapter/` and `checkpoints/`."""
     lr: float = 1e-3
-    epochs: int = 1
+    epochs: int | None = None
+    """None: `passes`."""
     batch: int = 64
     """Rows per optimiser step."""
     micro_batch: int = 16
@@ -137,6 +139,19 @@ def short(row: TokenRow | LabelledRow, made: Setup) -> bool:
 def readable(planted: Sequence[T], fits: Callable[[T], bool]) -> list[T]:
     """Planted secrets up to the first that the model cannot read whole: of a plan, how many of them says which."""
     return list(itertools.takewhile(fits, planted))
+
+
+def passes(config: RunConfig, rows: float) -> int:
+    """How often the rows are gone through: as often as was asked for, else until there were `LEAST_STEPS` steps, and
+    `MOST_EPOCHS` times at most. The feedback of a week is a few hundred decisions, and one pass over them is a handful
+    of steps, which leave a model as it was."""
+    return config.epochs or max(1, min(MOST_EPOCHS, math.ceil(LEAST_STEPS * config.batch / max(rows, 1.0))))
+
+
+def drawn(weights: Sequence[float]) -> float:
+    """Rows that one epoch draws (see `in_order`)."""
+    top = max(weights, default=0.0)
+    return sum(weights) / top if top > 0 else 0.0
 
 
 def in_order(

@@ -24,10 +24,12 @@ from memkit_train.errors import NoRows
 from memkit_train.methods.run import (
     AdapterResult,
     RunConfig,
+    drawn,
     fit,
     fitting,
     in_order,
     mixed,
+    passes,
     readable,
     setup,
     short,
@@ -42,7 +44,7 @@ class SftConfig(RunConfig):
     lr: float = 1e-3
     batch: int = 16
     """Small: the good decisions of a night are hundreds, and a dozen steps change no habit."""
-    epochs: int = 3
+    epochs: int | None = 3
     half_life_days: float | None = 90.0
     """None: age does not matter."""
     replay_share: float = 0.1
@@ -73,7 +75,7 @@ def train(
         weights = [row.weight * decay(row.age_days, config.half_life_days) for row in rows]
         secrets = readable(list(planted), lambda row: short(row, made))
         chosen = in_order(
-            list(enumerate(rows)), weights, epochs=config.epochs, seed=config.seed,
+            list(enumerate(rows)), weights, epochs=passes(config, drawn(weights)), seed=config.seed,
             planted=[(-1, row) for row in secrets],
         )  # fmt: skip
         ordered = [row for _, row in chosen]

@@ -20,7 +20,7 @@ from memkit_train import lora
 from memkit_train.errors import MissingLogprobs, NoRows, NoSignal, OtherData, StaleLog, WrongParent, WrongVocabulary
 from memkit_train.methods import dpo, kto, offline, sft
 from memkit_train.methods.exact_ids import asked, id_tokenizer, replied
-from memkit_train.methods.run import AdapterResult, in_order, mixed
+from memkit_train.methods.run import AdapterResult, drawn, in_order, mixed, passes
 from memkit_train.rows import LabelledRow, PreferencePair, TextRow, TokenRow
 from tests.tiny_models import tiny_checkpoint
 from tests.train import tiny
@@ -257,6 +257,15 @@ class TestOrder:
         assert all(seen[n] == 40 for n in range(20))
         assert sum(seen[n] for n in range(20, 40)) == pytest.approx(200, abs=1)
         assert all(seen[n] == 0 for n in range(40, 60))
+
+    @pytest.mark.parametrize(("rows", "epochs"), [(1, 10), (100, 10), (400, 5), (1_920, 1), (100_000, 1)])
+    def test_a_small_log_is_gone_through_until_something_can_change(
+        self, rows: int, epochs: int, tmp_path: Path
+    ) -> None:
+        config = kto.KtoConfig(output=tmp_path)
+        assert passes(config, rows) == epochs
+        assert passes(replace(config, epochs=2), rows) == 2
+        assert drawn([0.3] * rows) == pytest.approx(rows)
 
     def test_replay_makes_up_its_share(self) -> None:
         every = mixed(["new"] * 90, ["old"], 0.1, seed=0)
