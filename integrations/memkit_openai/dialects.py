@@ -27,12 +27,14 @@ class Asked:
 
 
 class Heard(Protocol):
-    """Collects the text of one reply."""
+    """Collects the text of one reply; "" where it failed half-way."""
 
     def whole(self, body: Any) -> None: ...
     def event(self, event: Any) -> None: ...
     @property
     def text(self) -> str: ...
+    @property
+    def failed(self) -> bool: ...
 
 
 class Dialect(Protocol):
@@ -48,11 +50,13 @@ class HeardChoices:
     """Text by choice. With n > 1 nobody knows which one the user was shown, so none counts as the answer."""
 
     choices: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
+    failed: bool = False
 
     def whole(self, body: Any) -> None:
         self._take(body, "message")
 
     def event(self, event: Any) -> None:
+        self.failed = self.failed or _is_failure(event)
         self._take(event, "delta")
 
     def _take(self, body: Any, part: str) -> None:
@@ -65,7 +69,7 @@ class HeardChoices:
 
     @property
     def text(self) -> str:
-        return "".join(self.choices[0]) if self.choices.keys() == {0} else ""
+        return "".join(self.choices[0]) if self.choices.keys() == {0} and not self.failed else ""
 
 
 @dataclass(slots=True)
@@ -75,6 +79,7 @@ class HeardParts:
     holder: str
     delta_type: str
     pieces: list[str] = field(default_factory=list[str])
+    failed: bool = False
 
     def whole(self, body: Any) -> None:
         for item in _list(_get(body, self.holder)):
@@ -83,6 +88,7 @@ class HeardParts:
                     self.pieces.append(_get(part, "text"))
 
     def event(self, event: Any) -> None:
+        self.failed = self.failed or _is_failure(event)
         if _get(event, "type") == self.delta_type:
             delta = _get(event, "delta")
             piece = delta if isinstance(delta, str) else _get(delta, "text")
@@ -91,7 +97,7 @@ class HeardParts:
 
     @property
     def text(self) -> str:
-        return "".join(self.pieces)
+        return "" if self.failed else "".join(self.pieces)
 
 
 class Chat:
@@ -147,7 +153,7 @@ def _asked(messages: Any) -> Asked | None:
     new: list[JSON] = []
     for message in _list(messages):
         role = _get(message, "role")
-        if role in ("assistant", "model") or _get(message, "type") in ("function_call", "reasoning"):
+        if role in ("assistant", "model") or _is_the_models(_get(message, "type")):
             new = []
         elif role == "user" and (text := _text(_get(message, "content"))):
             name = _get(message, "name")
@@ -155,6 +161,16 @@ def _asked(messages: Any) -> Asked | None:
             said.append(one)
             new.append(one)
     return Asked(said[-1]["content"], tuple(new)) if said else None
+
+
+def _is_failure(event: Any) -> bool:
+    """A reply that fails in the middle of a stream says so in an event: its status was 200 long before."""
+    return bool(_get(event, "error")) or _get(event, "type") in ("error", "response.failed")
+
+
+def _is_the_models(item_type: Any) -> bool:
+    """Items of the Responses API that only a reply holds: custom_tool_call, computer_call, shell_call …"""
+    return isinstance(item_type, str) and (item_type == "reasoning" or item_type.endswith("_call"))
 
 
 def _with_block(messages: Sequence[Any], block: str, part_type: str) -> list[Any]:

@@ -46,6 +46,11 @@ class Listener:
                 return ""
         return self._heard.text
 
+    @property
+    def failed(self) -> bool:
+        """The API said so, in a stream that it ended properly."""
+        return self._heard.failed
+
     def _line(self, line: bytes) -> None:
         if not line.startswith(b"data:"):
             return

@@ -220,8 +220,8 @@ class _Proxy:
         except httpx.RequestError:
             return  # cut short as the API cut it: ending it properly would pass it off as whole
         if exchange is not None and listener is not None:
-            exchange.attempt.delivered = True
             exchange.text = listener.text()
+            exchange.attempt.delivered = not listener.failed
         await send({"type": "http.response.body", "body": b""})
 
     def _url(self, asgi: Message) -> httpx.URL:

@@ -7,6 +7,7 @@ as before, and one logical call is learned once however often it was retried.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import AsyncIterator, Iterator
@@ -22,6 +23,8 @@ from memkit_plug.talk import Recalled, Talk
 Client = TypeVar("Client")
 
 _TRACE = "memkit_trace_id"
+_WRAPPED = "memkit_wrapped"
+"""On a class made here: the client's own class. To wrap on top of it would show one user's memories to another."""
 
 
 def wrap(
@@ -34,8 +37,9 @@ def wrap(
     max_tokens: int = 800,
 ) -> Client:
     """A copy of an OpenAI or Anthropic client (sync or async) that remembers for one user. Cheap: make one per request
-    in a server with many users. `client` itself stays as it is."""
-    kind: Any = type(client)
+    in a server with many users. `client` itself stays as it is; of one that is wrapped already, the copy serves this
+    user alone."""
+    kind: Any = getattr(type(client), _WRAPPED, type(client))
     if not callable(getattr(kind, "request", None)) or not callable(getattr(kind, "copy", None)):
         raise InvalidInput(f"{kind.__name__} cannot be wrapped", fix="pass OpenAI(), AsyncOpenAI(), Anthropic() …")
     is_async = inspect.iscoroutinefunction(kind.request)
@@ -50,8 +54,9 @@ def wrap(
 
 
 def trace_id(response: Any) -> str:
-    """The trace of a reply (or stream) of a wrapped client, for `memory.feedback`; "" where there is none."""
-    return getattr(response, _TRACE, "")
+    """The trace of a reply (or stream) of a wrapped client, for `memory.feedback`; "" where there is none. The SDKs'
+    `stream()` helpers hold the stream that was marked."""
+    return getattr(response, _TRACE, "") or getattr(getattr(response, "_raw_stream", None), _TRACE, "")
 
 
 @dataclass(slots=True)
@@ -110,7 +115,7 @@ def _remembering(kind: Any, talk: Talk) -> type:
         learn()
         return response
 
-    return type(kind.__name__, (kind,), {"request": request})
+    return type(kind.__name__, (kind,), {"request": request, _WRAPPED: kind})
 
 
 def _remembering_async(kind: Any, talk: Talk) -> type:
@@ -133,12 +138,14 @@ def _remembering_async(kind: Any, talk: Talk) -> type:
         await learn()
         return response
 
-    return type(kind.__name__, (kind,), {"request": request})
+    return type(kind.__name__, (kind,), {"request": request, _WRAPPED: kind})
 
 
 def _mark(response: Any, call: Call) -> None:
-    """Beside the reply's fields, so that what it dumps and compares as stays what the API said."""
-    object.__setattr__(response, _TRACE, call.recalled.trace_id)
+    """Beside the reply's fields, so that what it dumps and compares as stays what the API said. A reply that is no
+    model (text where a server does not say that it sends JSON, a dict that was asked for) takes no mark."""
+    with contextlib.suppress(AttributeError):
+        object.__setattr__(response, _TRACE, call.recalled.trace_id)
 
 
 def _teed(stream: Any, kind: type, call: Call, learn: Any) -> Any:
@@ -162,8 +169,8 @@ def _sync_tee(kind: Any) -> type:
         def __next__(self) -> Any:
             try:
                 item = super().__next__()
-            except StopIteration:
-                self.memkit_call.complete = True
+            except Exception as end:
+                self.memkit_call.complete = isinstance(end, StopIteration)
                 self.memkit_learn()
                 raise
             self.memkit_call.heard.event(item)
@@ -191,8 +198,8 @@ def _async_tee(kind: Any) -> type:
         async def __anext__(self) -> Any:
             try:
                 item = await super().__anext__()
-            except StopAsyncIteration:
-                self.memkit_call.complete = True
+            except Exception as end:
+                self.memkit_call.complete = isinstance(end, StopAsyncIteration)
                 await self.memkit_learn()
                 raise
             self.memkit_call.heard.event(item)

@@ -13,7 +13,7 @@ import pytest
 from memkit import AsyncMemory, Memory
 from memkit.errors import InvalidInput, InvalidScope
 from memkit_openai import trace_id, wrap
-from memkit_openai.dialects import Messages, Responses, dialect_of
+from memkit_openai.dialects import Asked, Messages, Responses, dialect_of
 from tests import stub_server
 from tests.stub_server import StubServer
 
@@ -91,6 +91,7 @@ def test_streams_are_learned_from_when_they_end_and_when_they_are_left(
     assert answered(memory, trace_id(left)) is None
     with ana.chat.completions.stream(model="stub", messages=QUESTION) as helper:
         assert [event.type for event in helper][-1] == "content.done"
+    assert answered(memory, trace_id(helper)) == "You have a dog named Buddy."
     assert "Buddy" in json.dumps(api.bodies[-1]["messages"])
 
 
@@ -117,6 +118,38 @@ def test_tool_calls_and_raw_responses_pass(memory: Memory, api: StubServer, clie
     raw = ana.chat.completions.with_raw_response.create(model="stub", messages=QUESTION)
     assert raw.parse().choices[0].message.content == "You have a dog named Buddy."
     assert ana.models.list().data[0].id == "stub"
+
+
+def test_a_reply_that_is_no_model_passes(memory: Memory, api: StubServer, client: Any) -> None:
+    ana = wrap(client, memory, user_id="ana")
+    assert ana.post("/chat/completions", body={"model": "stub", "messages": SAID}, cast_to=dict)["choices"]
+    api.plan(stub_server.not_json)
+    assert ana.chat.completions.create(model="stub", messages=SAID) == "<html>It works!</html>"
+    assert trace_id("<html>It works!</html>") == ""
+
+
+def test_wrapping_again_is_for_the_new_user_alone(memory: Memory, api: StubServer, client: Any) -> None:
+    memory.add("I adopted a dog named Buddy.", user_id="ana")
+    bob = wrap(wrap(client, memory, user_id="ana"), memory, user_id="bob")
+    lives = [{"role": "user", "content": "I live in Oslo. Which dog do I have?"}]
+    bob.chat.completions.create(model="stub", messages=lives)
+    assert api.bodies[-1]["messages"] == lives
+    assert texts(memory) == ["User adopted a dog named Buddy."]
+    assert [record.text for record in memory.list(user_id="bob")] == ["User lives in Oslo."]
+
+
+@pytest.mark.parametrize("read", [list, next])
+def test_a_stream_that_fails_half_way_keeps_what_was_said(
+    memory: Memory, api: StubServer, client: Any, read: Any
+) -> None:
+    ana = wrap(client, memory, user_id="ana")
+    half = {"choices": [{"index": 0, "delta": {"content": "half "}}]}
+    api.plan(lambda handler: handler.send_events([half, {"error": {"message": "overloaded"}}], done=False))
+    stream = ana.chat.completions.create(model="stub", messages=SAID, stream=True)
+    with pytest.raises(openai.APIError, match="overloaded"):
+        list(stream) if read is list else [next(stream) for _ in range(2)]
+    assert texts(memory) == ["User adopted a dog named Buddy."]
+    assert answered(memory, trace_id(stream)) is None
 
 
 def test_async_clients_with_either_memory(memory: Memory, tmp_path: Path, api: StubServer) -> None:
@@ -198,6 +231,7 @@ def test_anthropic_messages_whole_streamed_and_async(memory: Memory, api: StubSe
         assert texts(memory) == ["User adopted a dog named Buddy."]
         with ana.messages.stream(model="stub", max_tokens=9, messages=QUESTION) as stream:
             assert stream.get_final_text() == "You have a dog named Buddy."
+        assert answered(memory, trace_id(stream)) == "You have a dog named Buddy."
         assert "User adopted a dog named Buddy." in api.bodies[-1]["messages"][0]["content"]
         events = ana.messages.create(model="stub", max_tokens=9, messages=QUESTION, stream=True)
         assert [event.type for event in events][-1] == "message_stop"
@@ -242,6 +276,11 @@ def test_blocks_go_where_each_api_allows_them() -> None:
     heard = Responses().heard()
     heard.event({"type": "response.output_text.delta", "delta": "Hi"})
     assert heard.text == "Hi"
+    heard.event({"type": "response.failed", "response": {"error": {"message": "overloaded"}}})
+    assert heard.text == ""
+    user, output = {"role": "user", "content": "Draw me."}, {"type": "custom_tool_call_output", "output": "done"}
+    for call in ("function_call", "custom_tool_call", "computer_call", "shell_call", "reasoning"):
+        assert Responses().asked({"input": [user, {"type": call}, output]}) == Asked("Draw me.", ())
     assert dialect_of("/v1/messages/count_tokens") is None
     for odd in (None, 7, "text", [7], [{"role": "user"}], [{"role": "user", "content": 7}]):
         assert Messages().asked({"messages": odd}) is None

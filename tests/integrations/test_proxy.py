@@ -199,6 +199,20 @@ def test_a_broken_stream_breaks_for_the_client_too_and_keeps_what_was_said(memor
         assert settled(memory, 1) == ["User adopted a dog named Buddy."]
 
 
+def test_a_stream_that_ends_in_an_error_is_no_answer_and_asked_again_counts_once(
+    memory: Memory, api: StubServer
+) -> None:
+    half = {"choices": [{"index": 0, "delta": {"content": "half "}}]}
+    api.plan(lambda handler: handler.send_events([half, {"error": {"message": "overloaded"}}], done=False))
+    with running(proxy_app(memory, api.url)) as base:
+        failed = post(base, {**SAID, "stream": True})
+        assert "overloaded" in failed.text
+        post(base, {**SAID, "stream": True})
+        assert settled(memory, 1) == ["User adopted a dog named Buddy."]
+    assert memory._runtime.traces.get("ana", failed.headers["x-memkit-trace"]).payload.get("answer") is None
+    assert memory.stats()["turns"] == 1
+
+
 def test_a_client_that_hangs_up_ends_the_request_and_is_learned_from(memory: Memory, api: StubServer) -> None:
     with running(proxy_app(memory, api.url)) as base:
         api.plan(stub_server.silent_stream)
