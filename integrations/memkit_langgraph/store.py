@@ -213,9 +213,15 @@ class MemkitStore(BaseStore):
             return Put(namespace, key)
         if op.ttl is not None and not 0 <= op.ttl < float("inf"):
             raise InvalidInput(f"a time to live of {op.ttl} minutes", fix="pass minutes from 0 on, or None for ever")
-        value = _redacted(op.value, self._bank.redacted)
         index = op.index if op.index is None or op.index is False else list(op.index)
-        return Put(namespace, key, as_text(value), index, op.ttl)
+        return Put(namespace, key, self._text(op.value), index, op.ttl)
+
+    def _text(self, value: Any) -> str:
+        """Redacted as it is written: what a model, a set or another mapping holds is text only then."""
+        try:
+            return as_text(_redacted(json.loads(as_text(value)), self._bank.redacted))
+        except RecursionError:
+            raise InvalidInput("the value is nested too deeply", fix="store it as text, or flatten it") from None
 
     # -- one commit for all who wait -------------------------------------------------------------------------------
 
@@ -386,7 +392,7 @@ def _redacted(value: Any, redact: Any) -> Any:
         return redact(value)
     if isinstance(value, dict):
         return {key: _redacted(inner, redact) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return [_redacted(inner, redact) for inner in value]
     return value
 

@@ -104,14 +104,15 @@ class Files:
 
     def _checked(self, draft: OpDraft) -> OpDraft:
         text = draft.text or ""
+        if draft.metadata is not None:
+            path, _, content = text.partition("\n")
+            text = f"{path}\n{self._bank.redacted(content)}"
+            draft = replace(draft, text=text)
         if has_surrogates(text) or "\x00" in text.partition("\n")[0]:
             raise InvalidText("a file holds what cannot be written as UTF-8", fix="repair the text")
         if len(text.encode()) > self._bank.max_text_bytes:
             raise LimitExceeded(f"a file has more than {self._bank.max_text_bytes} bytes", fix="split it into several")
-        if draft.metadata is None:
-            return draft
-        path, _, content = text.partition("\n")
-        return replace(draft, text=f"{path}\n{self._bank.redacted(content)}")
+        return draft
 
 
 def _file(record: MemoryRecord) -> File | None:

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from langgraph.store.base import (
     PutOp,
     SearchOp,
 )
+from pydantic import BaseModel
 
 from memkit import Memory
 from memkit.errors import InvalidConfig, InvalidInput
@@ -213,6 +215,29 @@ def test_redaction_reaches_every_text_of_a_value(tmp_path: Path) -> None:
         store = MemkitStore(memory)
         store.put(NS, "k", {"pin": "4711", "more": [{"x": "is 4711"}], "empty": ""})
         assert store.get(NS, "k").value == {"pin": "****", "more": [{"x": "is ****"}], "empty": ""}
+
+
+def test_redaction_reaches_what_becomes_text_only_when_it_is_written(tmp_path: Path) -> None:
+    class Card(BaseModel):
+        pin: str
+
+    with Memory(tmp_path / "m", redact=lambda text: text.replace("4711", "")) as memory:
+        store = MemkitStore(memory)
+        store.put(NS, "k", {"card": Card(pin="4711"), "set": {"is 4711"}, "view": MappingProxyType({"x": "4711"})})
+        assert store.get(NS, "k").value == {"card": {"pin": ""}, "set": ["is "], "view": {"x": ""}}
+        store.put(NS, "k", MappingProxyType({"pin": "4711"}))  # type: ignore[arg-type]
+        assert store.get(NS, "k").value == {"pin": ""}
+
+
+def test_what_holds_itself_is_refused(store: MemkitStore) -> None:
+    endless: dict[str, Any] = {}
+    endless["self"] = endless
+    deep: Any = 0
+    for _ in range(900):
+        deep = [deep]
+    for value in (endless, {"deep": deep}):
+        with pytest.raises(InvalidInput):
+            store.put(NS, "k", value)
 
 
 # -- batches ---------------------------------------------------------------------------------------------------------
