@@ -40,7 +40,8 @@ def first_answer(line: bytes) -> dict[str, Any] | None:
         method, asked = request["method"], params.get("protocolVersion")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    if not isinstance(request_id, str | int) or request.get("jsonrpc") != "2.0":
+    known = isinstance(request_id, str | int) and isinstance(meta, dict) and isinstance(asked, str | None)
+    if not known or request.get("jsonrpc") != "2.0":
         return None
     result: dict[str, Any] = {"capabilities": _capabilities(method != "initialize"), "instructions": INSTRUCTIONS}
     if method == "initialize" and asked in HANDSHAKES and {"capabilities", "clientInfo"} <= params.keys():

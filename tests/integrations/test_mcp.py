@@ -314,6 +314,9 @@ def test_the_early_answer_is_the_sdks_own(tmp_path: Path, request_: dict[str, An
 def test_what_is_not_known_is_left_to_the_sdk(tmp_path: Path) -> None:
     for odd in (b"", b"{", b"[]", b"7", b'{"id":1}', json.dumps(initialize("1999-01-01")).encode()):
         assert first_answer(odd) is None
+    for params in ({"protocolVersion": ["2025-11-25"]}, {"_meta": [1]}):
+        asked = initialize("2025-11-25")
+        assert first_answer(json.dumps(asked | {"params": asked["params"] | params}).encode()) is None
     unknown = _line(initialize("1999-01-01"), "-m", "memkit_mcp", "--store", str(tmp_path / "m"), "--user", "ana")
     assert unknown["result"]["protocolVersion"] == "2025-11-25"
 
