@@ -40,7 +40,7 @@ def build(memory: Memory, model: Model) -> Any:
     def reply(state: State, *, store: BaseStore) -> dict[str, Any]:
         user, said = state["user"], state["messages"][-1].content
         block = memory.context(said, user_id=user, max_tokens=400)
-        style = store.get(("settings", user), "style")
+        style = store.get(("settings", "style"), user)
         system = f"Answer {style.value['words'] if style else 'briefly'}.\n{block}".strip()
         history = [{"role": _ROLES[one.type], "content": one.content} for one in state["messages"]]
         answer = model([{"role": "system", "content": system}, *history])
@@ -86,7 +86,7 @@ def main() -> None:
     with Memory(args.store) as memory:
         agent = build(memory, model)
         if args.style:
-            agent.store.put(("settings", args.user), "style", {"words": args.style})
+            agent.store.put(("settings", "style"), args.user, {"words": args.style})
         thread = {"configurable": {"thread_id": uuid.uuid4().hex}}
         while said := _said():
             state = agent.invoke({"messages": [("user", said)], "user": args.user}, thread)

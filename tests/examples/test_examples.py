@@ -85,7 +85,7 @@ def test_counterfactuals_ask_the_shipped_model_by_default(tmp_path: Path) -> Non
 def test_a_graphs_agent_recalls_what_another_thread_was_told(tmp_path: Path) -> None:
     pytest.importorskip("langgraph.graph", reason="the example needs langgraph")
     with StubServer(reply="In Oslo.") as api:
-        hosted = ("ana", "--model", "stub", "--base-url", api.url)
+        hosted = ("ana@example.com", "--model", "stub", "--base-url", api.url)
         run("langgraph_agent.py", *hosted, "--style", "in rhymes", cwd=tmp_path, stdin="I live in Oslo.\n\n")
         out = run("langgraph_agent.py", *hosted, cwd=tmp_path, stdin="Where do I live?\nAre you sure?\n\n")
         first, second = (body["messages"] for body in api.bodies[-2:])
@@ -94,7 +94,7 @@ def test_a_graphs_agent_recalls_what_another_thread_was_told(tmp_path: Path) -> 
     assert "User lives in Oslo." in first[0]["content"]
     assert [message["role"] for message in second] == ["system", "user", "assistant", "user"]
     assert "Oslo" not in second[1]["content"], "recalled text stays out of the thread"
-    assert "Oslo" in run("langgraph_agent.py", "ana", cwd=tmp_path, stdin="Where do I live?\n")
+    assert "Oslo" in run("langgraph_agent.py", "ana@example.com", cwd=tmp_path, stdin="Where do I live?\n")
 
 
 @pytest.mark.slow
