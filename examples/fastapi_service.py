@@ -19,7 +19,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from memkit import AsyncMemory
-from memkit.errors import InvalidInput, MemkitError, NotFound
+from memkit.errors import Conflict, InvalidInput, MemkitError, NotFound
 
 
 @asynccontextmanager
@@ -74,7 +74,11 @@ async def forget_me(user: User) -> dict[str, int]:
     return dict((await app.state.memory.erase(user_id=user)).counts)
 
 
+STATUS = {NotFound: 404, Conflict: 409, InvalidInput: 422}
+"""Of what sending again does not mend; for the rest, 503 says to come again later."""
+
+
 @app.exception_handler(MemkitError)
 async def explain(_: Request, error: MemkitError) -> JSONResponse:
-    status = 404 if isinstance(error, NotFound) else 422 if isinstance(error, InvalidInput) else 503
+    status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 503)
     return JSONResponse({"error": type(error).__name__, "message": str(error)}, status_code=status)

@@ -160,4 +160,7 @@ def test_the_service_remembers_over_http(tmp_path: Path, monkeypatch: pytest.Mon
         assert client.post("/feedback", json=rated, headers=ana).status_code == 200
         assert client.post("/feedback", json=rated, headers={"x-user": "eve"}).status_code == 404
         assert client.post("/turns", json={"text": " "}, headers=ana).status_code == 422
-        assert client.delete("/me", headers=ana).json()["turns"] == 1
+        for text, code in (("I have a cat.", 202), ("I have a cat.", 202), ("I have a car.", 409)):
+            said = {"text": text, "message_id": "1"}
+            assert client.post("/turns", json=said, headers=ana).status_code == code
+        assert client.delete("/me", headers=ana).json()["turns"] == 2
