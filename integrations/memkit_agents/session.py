@@ -58,6 +58,7 @@ class MemkitSession:
     @session_id.setter
     def session_id(self, value: str) -> None:
         self._inner.session_id = value
+        self._talk = dataclasses.replace(self._talk, session_id=session_of(value))
 
     @property
     def session_settings(self) -> SessionSettings | None:

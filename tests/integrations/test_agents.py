@@ -143,6 +143,13 @@ def test_a_pop_leaves_what_was_said_in_another_session(session: MemkitSession, m
     assert texts(memory) == []
 
 
+def test_a_session_that_is_renamed_learns_under_its_new_name(session: MemkitSession, memory: Memory) -> None:
+    session.session_id = "chat-2"
+    asyncio.run(session.add_items([user("I live in Oslo.")]))  # type: ignore[list-item]
+    assert texts(memory) == ["User lives in Oslo."]
+    assert memory.list(user_id="ana")[0].session_id == session.session_id == "chat-2"
+
+
 def test_a_pop_leaves_what_later_words_build_on(
     session: MemkitSession, memory: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
