@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from langgraph.store.base import IndexConfig, ensure_embeddings, get_text_at_path, tokenize_path
+from langgraph.store.base.embed import EmbeddingsLambda
 from numpy.typing import NDArray
 
 from memkit.errors import EmbedderError, InvalidConfig
@@ -62,6 +63,8 @@ class Index:
         texts, queries = list(dict.fromkeys(texts)), list(dict.fromkeys(queries))
         if self.embeddings is None:
             return self._own(texts), self._own(queries)
+        if isinstance(self.embeddings, EmbeddingsLambda) and not hasattr(self.embeddings, "func"):
+            return asyncio.run(self.aembed(texts, queries))  # an async function alone; no loop runs in this thread
         rows = self.embeddings.embed_documents(texts) if texts else []
         asked = [self.embeddings.embed_query(query) for query in queries]
         return self._checked(texts, rows), self._checked(queries, asked)

@@ -538,6 +538,16 @@ def test_an_async_embedder_serves_the_a_methods(memory: Memory) -> None:
     assert asyncio.run(run())[0].key == "x"
 
 
+def test_an_async_embedder_finds_what_another_one_embedded(store: MemkitStore, memory: Memory) -> None:
+    async def embed(texts: Any) -> list[list[float]]:
+        return Embeddings()(texts)
+
+    store.put(NS, "x", {"t": "aaa"})
+    later = indexed(memory, embed)
+    assert asyncio.run(later.asearch(NS, query="a"))[0].score is not None
+    assert later.search(NS, query="a")[0].key == "x"
+
+
 def test_an_embedder_that_fails_stores_nothing(memory: Memory) -> None:
     store = indexed(memory, lambda texts: [[1.0]] * len(texts))
     with pytest.raises(Exception, match="dims"):
