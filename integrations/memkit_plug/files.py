@@ -25,6 +25,8 @@ class File:
     path: str
     content: str
     record: MemoryRecord
+    doubles: tuple[str, ...] = ()
+    """Memories of the same path that an undo brought back beside this one; the next change ends them."""
 
     @property
     def extra(self) -> Mapping[str, Any]:
@@ -38,6 +40,8 @@ class Change:
 
     files: dict[str, File]
     drafts: list[OpDraft] = field(default_factory=list)
+    doubles: list[str] = field(default_factory=list)
+    """Of the files that change."""
 
     def write(self, path: str, content: str, extra: Mapping[str, Any] | None = None) -> None:
         there = self.files.get(path)
@@ -50,6 +54,7 @@ class Change:
     def delete(self, path: str, note: str | None = None) -> None:
         """`note` is kept with the op."""
         self.drafts.append(OpDraft("delete", self.files[path].record.id, text=note, origin="api"))
+        self.doubles += self.files[path].doubles
 
     def note(self, note: str) -> None:
         """Nothing changes, and that it was asked for is on record."""
@@ -63,6 +68,8 @@ class Change:
                 metadata=metadata, origin="api", content_salt=digest(["file", path]),
             )
         )  # fmt: skip
+        if there is not None:
+            self.doubles += there.doubles
 
 
 class Files:
@@ -73,8 +80,14 @@ class Files:
 
     def all(self, prefix: str) -> dict[str, File]:
         """Path → file, sorted, of all paths that start with `prefix`."""
-        found = [_file(record) for record in self._bank.live(kinds=["episode"])]
-        return {file.path: file for file in sorted(filter(None, found), key=_path) if file.path.startswith(prefix)}
+        found: dict[str, File] = {}
+        for record in self._bank.live(kinds=["episode"]):
+            file = _file(record)
+            if file is not None and file.path.startswith(prefix):
+                earlier = found.get(file.path)
+                doubles = (*earlier.doubles, earlier.record.id) if earlier is not None else ()
+                found[file.path] = replace(file, doubles=doubles)
+        return dict(sorted(found.items()))
 
     def change(
         self, prefix: str, decide: Callable[[Change], T], *, decision_id: str | None = None
@@ -92,6 +105,10 @@ class Files:
             if not drafts:
                 return result, []
             try:
+                if change.doubles:  # before the change, which may write the very words of one of them
+                    ended = [OpDraft("delete", memory_id, origin="api") for memory_id in change.doubles]
+                    self._bank.commit(ended, expected_seq=seq)
+                    continue
                 return result, self._bank.commit(drafts, expected_seq=seq, decision_id=decision_id)
             except (Conflict, NotFound):
                 if not left:
@@ -121,7 +138,3 @@ def _file(record: MemoryRecord) -> File | None:
         return None
     first, _, content = record.text.partition("\n")
     return File(path, content, record) if first == path else None
-
-
-def _path(file: File | None) -> str:
-    return file.path if file else ""

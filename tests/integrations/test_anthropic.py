@@ -160,6 +160,23 @@ def test_files_are_memories_of_one_user(tool: MemkitMemoryTool, memory: Memory) 
     assert [record.text for record in memory.list(user_id="ana")] == ["User lives in Oslo."]
 
 
+@pytest.mark.parametrize("change", ["delete", "write"])
+def test_a_double_that_an_undo_brings_back_ends_with_the_next_change(
+    tool: MemkitMemoryTool, memory: Memory, change: str
+) -> None:
+    call(tool, "create", path=NOTES, file_text="first")
+    call(tool, "delete", path=NOTES)
+    ended = memory.history(user_id="ana")[-1]
+    call(tool, "create", path=NOTES, file_text="second")
+    memory.undo(user_id="ana", op_id=ended.op_id)
+    if change == "delete":
+        call(tool, "delete", path=NOTES)
+        assert "does not exist" in call(tool, "view", path=NOTES)
+    else:
+        call(tool, "str_replace", path=NOTES, old_str="first", new_str="second")
+        assert [record.text for record in memory.list(user_id="ana")] == [f"{NOTES}\nsecond"]
+
+
 def test_limits_and_redaction_hold_for_files(tmp_path: Path) -> None:
     redact = lambda text: text.replace("4711", "****")  # noqa: E731
     with Memory(tmp_path / "m", redact=redact, config={"max_message_bytes": 100}) as memory:
