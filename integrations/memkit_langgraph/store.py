@@ -108,15 +108,8 @@ class MemkitStore(BaseStore):
     # -- the two methods that LangGraph calls ----------------------------------------------------------------------
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
-            raise asyncio.InvalidStateError(
-                "MemkitStore was called synchronously from a running event loop, which would stand still meanwhile."
-                " Next: await the a-method of the same name (aput, aget, asearch, abatch …), or call from a thread."
-            )
+        """Also where an event loop runs, as in LangGraph's own stores that are not bound to one: a notebook always runs
+        one, and `graph.invoke` calls its nodes there. The loop waits meanwhile; what is async had better await."""
         call = self._prepared(ops)
         known, call.asked = self._index.embed(call.texts, call.queries)
         return self._run(call, known)

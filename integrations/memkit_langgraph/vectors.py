@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from langgraph.store.base import IndexConfig, ensure_embeddings, get_text_at_path, tokenize_path
@@ -18,6 +18,8 @@ from memkit.errors import EmbedderError, InvalidConfig
 
 if TYPE_CHECKING:
     from memkit.embedders.base import Embedder
+
+T = TypeVar("T")
 
 Known = Mapping[str, NDArray[np.float32]]
 """Text → vector."""
@@ -64,7 +66,7 @@ class Index:
         if self.embeddings is None:
             return self._own(texts), self._own(queries)
         if isinstance(self.embeddings, EmbeddingsLambda) and not hasattr(self.embeddings, "func"):
-            return asyncio.run(self.aembed(texts, queries))  # an async function alone; no loop runs in this thread
+            return _waited_for(self.aembed, texts, queries)  # an async function alone
         rows = self.embeddings.embed_documents(texts) if texts else []
         asked = [self.embeddings.embed_query(query) for query in queries]
         return self._checked(texts, rows), self._checked(queries, asked)
@@ -107,6 +109,17 @@ class Index:
         size = self.dims or 0
         rows = np.stack([known[text] for text in texts]) if texts else np.zeros((0, size), np.float32)
         return Vectors(rows.astype(np.float32), self.identity)
+
+
+def _waited_for(embed: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(embed(*args))
+    raise asyncio.InvalidStateError(
+        "The index embeds with an async function alone, and an event loop is running, which cannot wait for it."
+        " Next: await the a-method of the same name (aput, aget, asearch, abatch …), or call from a thread."
+    )
 
 
 def _name(embed: Any) -> str:

@@ -544,6 +544,12 @@ def test_an_async_embedder_finds_what_another_one_embedded(store: MemkitStore, m
 
     store.put(NS, "x", {"t": "aaa"})
     later = indexed(memory, embed)
+
+    async def in_a_loop() -> None:
+        with pytest.raises(asyncio.InvalidStateError, match="await"):
+            later.search(NS, query="a")
+
+    asyncio.run(in_a_loop())
     assert asyncio.run(later.asearch(NS, query="a"))[0].score is not None
     assert later.search(NS, query="a")[0].key == "x"
 
@@ -662,13 +668,12 @@ def test_async_twins_and_a_sync_call_from_the_loop(store: MemkitStore) -> None:
         assert (await store.aget(NS, "k3")).value["n"] % 20 == 3
         await store.adelete(NS, "k3")
         assert await store.alist_namespaces(prefix=("users",)) == [NS]
-        for call in (lambda: store.put(NS, "k", {}), lambda: store.get(NS, "k"), lambda: store.search(NS)):
-            with pytest.raises(asyncio.InvalidStateError, match="await"):
-                call()
+        store.put(NS, "as in a notebook", {})
+        assert store.get(NS, "as in a notebook").key == store.search(NS)[0].key
         await asyncio.to_thread(store.put, NS, "from a thread", {})
 
     asyncio.run(run())
-    assert len(store.search(NS, limit=100)) == 20
+    assert len(store.search(NS, limit=100)) == 21
 
 
 def test_a_bad_batch_fails_alone(store: MemkitStore) -> None:
@@ -723,3 +728,9 @@ def test_a_graph_uses_it(store: MemkitStore) -> None:
     graph.invoke({"messages": [("user", "hello")]})
     asyncio.run(graph.ainvoke({"messages": [("user", "hello again")]}))
     assert store.get(NS, "last").value == {"text": "hello again"}
+
+    async def notebook() -> None:
+        graph.invoke({"messages": [("user", "hello from a cell")]})
+
+    asyncio.run(notebook())
+    assert store.get(NS, "last").value == {"text": "hello from a cell"}
