@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 from memkit import Memory, __version__
-from memkit.errors import MemkitError, MissingExtra, NoModel
+from memkit.errors import InvalidInput, MemkitError, MissingExtra, NoModel
 from memkit.models import MemoryRecord, Op
 from memkit.net.tenants import Tenant
 from memkit_mcp.bound import refuse_others
@@ -69,7 +69,9 @@ def _writing_tools(server: MCPServer[Any], scope: Scope) -> None:
         decided in the background, and undo takes it back."""
         who = scope.writable()
         text = _ABOUT_THE_USER.sub("User", text)
-        added = scope.memory.add(text, user_id=who.user_id, agent_id=who.agent_id, session_id=session_id, wait=False)
+        added = scope.memory.add(
+            text, user_id=who.user_id, agent_id=who.agent_id, session_id=session_id or None, wait=False
+        )
         return {"trace_id": added.trace_id, "status": added.status}
 
     @server.tool(title="Correct a memory", annotations=CHANGES)
@@ -95,7 +97,9 @@ def _writing_tools(server: MCPServer[Any], scope: Scope) -> None:
         trace_id: Annotated[str | None, Field(description="Everything that one add_memory led to.")] = None,
     ) -> JSON:
         """Take one change back, or all that an add_memory led to. Name exactly one of them."""
-        who = scope.writable()
+        who, op_id, trace_id = scope.writable(), op_id or None, trace_id or None
+        if (op_id is None) == (trace_id is None):
+            raise InvalidInput("undo needs either op_id or trace_id", fix="pass one of them and leave the other out")
         refuse_others(scope.memory, who, op_id=op_id, trace_id=trace_id)
         ops = scope.memory.undo(user_id=who.user_id, op_id=op_id, turn_id=trace_id)
         return {"undone": [changed(op) for op in ops]}
@@ -124,7 +128,9 @@ def _reading_tools(server: MCPServer[Any], scope: Scope) -> None:
     def search_memory(query: str, k: Count = 10, session_id: str | None = None) -> JSON:
         """Find what is known about the user that bears on the query, best first."""
         who = scope.tenant
-        hits = scope.memory.search(query, user_id=who.user_id, agent_id=who.agent_id, k=k, session_id=session_id)
+        hits = scope.memory.search(
+            query, user_id=who.user_id, agent_id=who.agent_id, k=k, session_id=session_id or None
+        )
         return {
             "trace_id": hits.trace_id,
             "memories": [shown(hit.memory) | {"score": round(hit.score, 4)} for hit in hits],

@@ -151,6 +151,19 @@ def test_what_agents_say_of_the_user_is_understood(tmp_path: Path) -> None:
         over_http(base, "token-of-ana-123", check)
 
 
+def test_an_argument_that_a_model_leaves_blank_is_left_out(tmp_path: Path) -> None:
+    async def check(client: Any) -> None:
+        added = await called(client, "add_memory", text="I like tea.", session_id="")
+        assert [one["text"] for one in await remembered(client)] == ["User likes tea."]
+        assert (await called(client, "search_memory", query="tea", session_id=""))["memories"]
+        refused = await client.call_tool("undo", {"op_id": "", "trace_id": ""})
+        assert "op_id or trace_id" in refused.content[0].text
+        assert (await called(client, "undo", op_id="", trace_id=added["trace_id"]))["undone"]
+
+    with Memory(tmp_path / "m") as memory, running(http_app(memory)) as base:
+        over_http(base, "token-of-ana-123", check)
+
+
 def test_adding_returns_before_a_slow_model_has_decided(tmp_path: Path) -> None:
     def slow(messages: Any) -> str:
         time.sleep(1.0)
