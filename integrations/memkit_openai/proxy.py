@@ -144,9 +144,9 @@ class _Proxy:
             if user not in (None, tenant.user_id):
                 raise Refused(403, "permission_error", "the token speaks for another user than x-memkit-user says")
             user, agent = tenant.user_id, tenant.agent_id or agent
-        user = user or self._user_id
-        if user is None:
-            return None
+        user = self._user_id if user is None else user
+        if not user:
+            return None  # also where an app names nobody: an empty name is not the user whom the proxy serves else
         try:
             return Talk(self._memory, user, agent or None, session or None, self._max_tokens)
         except InvalidInput as error:

@@ -294,6 +294,15 @@ def test_users_are_told_apart_and_nobody_is_served_without_a_name(memory: Memory
     assert all("x-memkit-user" not in seen.headers for seen in api.seen)
 
 
+def test_an_empty_name_is_nobody_and_never_the_user_of_the_proxy(memory: Memory, api: StubServer) -> None:
+    memory.add("I adopted a dog named Buddy.", user_id="ana")
+    with running(proxy_app(memory, api.url, user_id="ana")) as base:
+        post(base, QUESTION, {})
+        assert "Buddy" in json.dumps(api.bodies[-1])
+        post(base, QUESTION, {"x-memkit-user": ""})
+        assert api.bodies[-1] == QUESTION
+
+
 def test_with_tokens_only_the_token_says_who_speaks(memory: Memory, api: StubServer) -> None:
     memory.add("I adopted a dog named Buddy.", user_id="ana")
     tokens = {"token-of-ana-123": Tenant("ana"), "token-of-ben-123": Tenant("ben"),
