@@ -26,7 +26,7 @@ from memkit.errors import (
     StoreReadOnly,
     StoreUnsafe,
 )  # fmt: skip
-from memkit.journal import disk
+from memkit.journal import Journal, disk
 from tests.journal.making import ANA, ROOT, add, adds, finish, intake, open_journal, start, texts
 
 
@@ -126,19 +126,24 @@ def test_damage_is_named(tmp_path: Path, harm: str) -> None:
             journal.close()
 
 
-def test_flipped_bits_are_noticed(tmp_path: Path) -> None:
-    path = tmp_path / "store"
+def doors(path: Path, *damage: tuple[bytes, bytes]) -> tuple[Journal, str]:
+    """A journal of a turn and a memory, with some bytes of its file replaced."""
     journal = open_journal(path)
     said = intake("the blue door")
     journal.accept(said, drafts=adds("the red door"))
     journal.close()
     file = path / "journal.sqlite"
-    file.write_bytes(
-        file.read_bytes().replace(b"the red door", b"the rad door").replace(b"the blue door", b"the blue d00r")
-    )
-    journal = open_journal(path)
+    raw = file.read_bytes()
+    for old, new in damage:
+        raw = raw.replace(old, new)
+    file.write_bytes(raw)
+    return open_journal(path), said.intake_id
+
+
+def test_flipped_bits_are_noticed(tmp_path: Path) -> None:
+    journal, said = doors(tmp_path / "store", (b"the red door", b"the rad door"), (b"the blue door", b"the blue d00r"))
     assert {problem.kind for problem in journal.check()} == {"checksum"}
-    for read in (lambda: journal.live(), lambda: journal.ops(), lambda: journal.intake(said.intake_id)):
+    for read in (lambda: journal.live(), lambda: journal.ops(), lambda: journal.intake(said)):
         with pytest.raises(StoreDamaged):
             read()
     journal.close()
@@ -146,14 +151,7 @@ def test_flipped_bits_are_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [b"the red door", b"the blue door"])
 def test_bytes_that_are_no_text_any_more_are_damage_and_are_not_quoted(tmp_path: Path, text: bytes) -> None:
-    path = tmp_path / "store"
-    journal = open_journal(path)
-    said = intake("the blue door")
-    journal.accept(said, drafts=adds("the red door"))
-    journal.close()
-    file = path / "journal.sqlite"
-    file.write_bytes(file.read_bytes().replace(text, text.replace(b"d", b"\xff")))
-    journal = open_journal(path)
+    journal, _ = doors(tmp_path / "store", (text, text.replace(b"d", b"\xff")))
     assert {problem.kind for problem in journal.check()} == {"checksum"}
     with pytest.raises(StoreDamaged) as raised:
         list(journal.dump(None))
