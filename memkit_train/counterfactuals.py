@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
 
-from memkit.backbones.base import Backbone
 from memkit.embedders import make_embedder
 from memkit.models import JSON
+from memkit.seams.backbone import Backbone
 from memkit_train.collect import open_source, sides
 from memkit_train.config import TrainConfig
 from memkit_train.replay.alternatives import Group, alternatives, graded

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from memkit.backbones.base import Backbone
 from memkit.models import JSON
+from memkit.seams.backbone import Backbone
 from memkit_train.config import TrainConfig
 from memkit_train.errors import DataError, Diverged, StaleLog
 from memkit_train.gate import gate

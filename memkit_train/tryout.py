@@ -7,9 +7,9 @@ from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 
-from memkit.backbones.base import Backbone
 from memkit.embedders import make_embedder
 from memkit.models import JSON
+from memkit.seams.backbone import Backbone
 from memkit_train.collect import judged, open_source, validation
 from memkit_train.config import TrainConfig
 from memkit_train.gate import Exposure, Verdict

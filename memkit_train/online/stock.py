@@ -22,12 +22,12 @@ from typing import Any
 
 import torch
 
-from memkit.backbones.base import GenReply
 from memkit.backbones.hf import checkpoint
 from memkit.backbones.hf.prompting import Prompter
 from memkit.embedders import make_embedder
+from memkit.engine.decide import ModelCall, Settings
 from memkit.errors import InvalidConfig
-from memkit.pipeline.decide import ModelCall, Settings
+from memkit.seams.backbone import GenReply
 from memkit_train import lora
 from memkit_train.errors import NoRows, WrongVocabulary
 from memkit_train.online.acting import Acting, Clock

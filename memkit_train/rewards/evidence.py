@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memkit.embedders.base import Embedder
-from memkit.pipeline.bank import LiveBank
+from memkit.engine.bank import LiveBank
 from memkit.retrieval import Query, RankerWeights, rank
+from memkit.seams.embedder import Embedder
 from memkit_train.rewards.answers import bank_for, weighted
 from memkit_train.rewards.base import Probed, Rollout
 

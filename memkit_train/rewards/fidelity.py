@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from memkit.models import Op, Turn
-from memkit.retrieval.text import terms
+from memkit.text.words import terms
 from memkit_train.rewards.base import Rollout
 
 _TELLING = re.compile(r"\b(?:[A-Z][\w'-]*|\w*\d\w*)\b")

@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from memkit.backbones.base import GenReply, GenRequest
 from memkit.backbones.hf import HFBackbone
+from memkit.seams.backbone import GenReply, GenRequest
 from memkit_train import tiny
 from memkit_train.worlds import Manners
 from tests.bench._table import Row

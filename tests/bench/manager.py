@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from memkit import AsyncMemory, Memory
+from memkit.engine.record import RECORD_VERSION
 from memkit.models import digest
-from memkit.pipeline.record import RECORD_VERSION
 from tests.bench import _engine, _transport
 from tests.bench._peer import PeerMissing, run_peer
 from tests.bench._scripted import Scripted
@@ -333,7 +333,7 @@ def _in_process() -> list[Row]:
 
 def replay() -> list[Row]:
     """Logged replies applied again give the same ops; the same weights asked again at batch 1 give the same replies."""
-    from memkit.pipeline.replay import reapply, regenerate
+    from memkit.runtime.replay import reapply, regenerate
     from tests.tiny_models import tiny_checkpoint
 
     with tempfile.TemporaryDirectory() as folder:

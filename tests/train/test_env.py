@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from memkit.embedders import make_embedder
+from memkit.engine.record import prompt_text
 from memkit.models import digest
-from memkit.pipeline.record import prompt_text
 from memkit_train.replay import Env, Policy, script_of, scripts_of
 from memkit_train.replay.env import lockstep
 from memkit_train.trajectories import StoreSource
@@ -127,7 +127,7 @@ def test_alternatives_of_one_state_are_compared_by_the_question_they_decide(env:
 
 
 def test_others_answer_in_the_roles_that_are_not_trained(env: Env) -> None:
-    from memkit.backbones.base import GenReply
+    from memkit.seams.backbone import GenReply
     from memkit_train.replay.env import beside
 
     class Deaf(OracleBackbone):

@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from memkit.backbones.base import GenReply, GenRequest, Sampling, Usage
-from memkit.embedders.base import Embedder
+from memkit.engine.bank import LiveBank
+from memkit.engine.decide import Decided, Routing, Settings, Task, decide
+from memkit.engine.record import prompt_text
 from memkit.errors import ModelError, ModelUnavailable
 from memkit.models import Bank, Op, digest
-from memkit.pipeline.bank import LiveBank
-from memkit.pipeline.decide import Decided, Routing, Settings, Task, decide
-from memkit.pipeline.record import prompt_text
+from memkit.seams.backbone import GenReply, GenRequest, Sampling, Usage
+from memkit.seams.embedder import Embedder
 
 if TYPE_CHECKING:
     from memkit.journal import DecisionRecord, IntakeState, Journal
-    from memkit.pipeline.runtime import Runtime
     from memkit.retrieval import RankerWeights
+    from memkit.runtime.runtime import Runtime
 
 Generate = Callable[[Sequence[GenRequest]], list[GenReply]]
 
