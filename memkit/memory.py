@@ -139,7 +139,8 @@ class Memory:
         since: int | datetime | None = None,
     ) -> Ops:
         """Write compensating ops: for one op, for all that a turn (or an `add`, by its trace_id) led to, or for
-        everything since a sequence number or record time. Refused when a later op builds on one of them."""
+        everything since a sequence number or record time. Refused while a later op that stands builds on one of
+        them; the error names it. An undo is undone by its own op id, and brings back what it took."""
         return writes.undo(self._runtime.alive(), scope_id(user_id, "user_id"), op_id, turn_id, since)
 
     # ---- reading -------------------------------------------------------------------------------------------------

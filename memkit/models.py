@@ -183,7 +183,7 @@ class Op:
     cause: str = "decision"
     """decision | api | undo | expire | import"""
     undoes: str | None = None
-    """op_id of the op that this one compensates."""
+    """op_id of the op that this one takes back; of several of one memory, the oldest (in 0.1.0 the newest)."""
 
     def to_dict(self) -> JSON:
         out = {f.name: getattr(self, f.name) for f in fields(self)}

@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from memkit.errors import Conflict, InvalidInput, NotFound, UndoConflict
+from memkit.errors import InvalidInput, NotFound, RevisionConflict, UndoConflict
 from memkit.inputs import aware, json_object, messages, optional_id, scope_id, text_of, whole_number
 from memkit.journal import Intake
 from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn, digest
-from memkit.ops import inverse
+from memkit.ops import Compensation, Past
 from memkit.results import AddResult
 
 if TYPE_CHECKING:
@@ -158,56 +158,44 @@ def undo(
         raise InvalidInput("undo() needs exactly one of op_id, turn_id and since", fix="name what is to be undone")
     targets = _to_undo(runtime, user_id, op_id, turn_id, since)
     by_bank: dict[Bank, list[Op]] = {}
-    for op in sorted(targets, key=lambda op: -op.seq):
+    for op in targets:
         by_bank.setdefault(op.bank, []).append(op)
     written: list[Op] = []
+    undone: dict[str, str] = {}
     for bank, ops in by_bank.items():
-        written.extend(_compensate(runtime, bank, ops))
+        written.extend(_compensate(runtime, bank, ops, undone))
+    if undone and not written and since is None:
+        taker = next(iter(undone.values()))
+        raise UndoConflict(
+            "this is undone already", why=f"the op {taker} took it back", fix=f"undo {taker} to bring it back", op=taker
+        )
     return written
 
 
-def _compensate(runtime: Runtime, bank: Bank, newest_first: Sequence[Op]) -> list[Op]:
-    """One compensating op per memory: back to the image before the oldest op to undo, provided that the newest one
-    to undo is the last that touched the memory."""
-    oldest: dict[str, Op] = {}
-    newest: dict[str, Op] = {}
-    for op in newest_first:
-        if op.memory_id is not None and op.before != op.after:
-            newest.setdefault(op.memory_id, op)
-            oldest[op.memory_id] = op
-    drafts: list[OpDraft] = []
-    undoes: list[str] = []
-    for memory_id, last in newest.items():
-        live = runtime.journal.get(bank.user_id, memory_id)
-        if live and last.after and live[1].seq > last.after.seq and live[1].revision == last.after.revision:
-            raise _not_alone("the memory was said again since, and has that turn as a source too")
-        draft = inverse(replace(last, before=_image(oldest[memory_id].before, last)))
-        if draft is not None:
-            drafts.append(draft)
-            undoes.append(last.op_id)
-    if not drafts:
+def _compensate(runtime: Runtime, bank: Bank, targets: Sequence[Op], undone: dict[str, str]) -> list[Op]:
+    """One compensating op per memory, what was done last first. `undone` gains the targets that stand no more."""
+    names = {op.op_id for op in targets}
+    found: list[Compensation] = []
+    for memory_id in dict.fromkeys(op.memory_id for op in targets if op.memory_id and op.before != op.after):
+        past = Past(runtime.journal.ops(bank=bank, memory_id=memory_id))
+        undone |= {op_id: taker for op_id, taker in past.undone.items() if op_id in names}
+        if (one := past.compensate(names)) is not None:
+            found.append(one)
+    if not found:
         return []
+    found.sort(key=lambda one: -one.seq)
     now = runtime.clock.now()
     try:
-        ops = runtime.journal.apply(bank, drafts, decision_id=runtime.ids.new("u"), at=now, cause="undo", undoes=undoes)
-    except (Conflict, NotFound) as error:
-        raise _not_alone(f"a later op builds on it: {error.what}") from None
+        ops = runtime.journal.apply(
+            bank, [one.draft for one in found], decision_id=runtime.ids.new("u"), at=now, cause="undo",
+            undoes=[one.undoes for one in found],
+        )  # fmt: skip
+    except (RevisionConflict, NotFound) as error:
+        raise UndoConflict(
+            "the memory was changed while this was being undone", why=error.what, fix="undo it again"
+        ) from None
     runtime.applied(bank, len(ops))
     return ops
-
-
-def _image(before: MemoryRecord | None, last: Op) -> MemoryRecord | None:
-    """`before`, known by the newest revision that was given out: a revision never names two texts."""
-    if before is None or last.before is None:
-        return before
-    return replace(before, revision=max(before.revision, last.before.revision))
-
-
-def _not_alone(why: str) -> UndoConflict:
-    return UndoConflict(
-        "this cannot be undone on its own", why=why,
-        fix="look at history(user_id=..., memory_id=...) and undo the newest op first, or use since=...",
-    )  # fmt: skip
 
 
 def _to_undo(

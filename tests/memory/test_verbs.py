@@ -104,6 +104,28 @@ def test_undo_of_a_turn_and_its_refusal(memory: Memory) -> None:
         memory.undo(user_id="eve", turn_id=added.turns[0].turn_id)
 
 
+def test_ops_are_undone_one_after_the_other_and_the_refusal_names_what_is_in_the_way(memory: Memory) -> None:
+    memory.add("I live in Oslo.", user_id="ana")
+    (record,) = memory.list(user_id="ana")
+    for city in ("Bergen", "Voss"):
+        memory.update(record.id, f"Ana lives in {city}.", user_id="ana")
+    first, second, third = memory.history(user_id="ana", memory_id=record.id)
+    with pytest.raises(e.UndoConflict) as refused:
+        memory.undo(user_id="ana", op_id=second.op_id)
+    assert third.op_id in refused.value.fix
+    (of_third,) = memory.undo(user_id="ana", op_id=third.op_id)
+    memory.undo(user_id="ana", op_id=second.op_id)
+    assert texts(memory) == [record.text]
+    with pytest.raises(e.UndoConflict, match="undone already") as refused:
+        memory.undo(user_id="ana", op_id=third.op_id)
+    memory.undo(user_id="ana", op_id=refused.value.details["op"])
+    memory.undo(user_id="ana", op_id=of_third.op_id)
+    assert texts(memory) == ["Ana lives in Voss."], "an undo is undone where it is named"
+    assert memory.undo(user_id="ana", since=first.seq)
+    assert texts(memory) == []
+    assert memory.doctor() == []
+
+
 def test_idempotency(memory: Memory) -> None:
     first = memory.add("I live in Oslo.", user_id="ana", idempotency_key="k1")
     again = memory.add("I live in Oslo.", user_id="ana", idempotency_key="k1")
