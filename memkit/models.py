@@ -82,6 +82,9 @@ class Turn:
     trainable: bool = True
 
 
+_TIMES = ("created_at", "updated_at", "at", "confirmed_at", "expires_at")
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryRecord:
     """One memory as it stands at one revision. `text` is what is searched and shown."""
@@ -95,7 +98,9 @@ class MemoryRecord:
     updated_at: datetime | None = None
     revision: int = 1
     at: datetime | None = None
-    """Conversation time of the newest source."""
+    """When it was said, in conversation time; a memory whose content changed has the time of the new words."""
+    confirmed_at: datetime | None = None
+    """When it was last said again; None: never, since it says what it says."""
     speaker: str = ""
     session_id: str = ""
     origin: Origin = "user"
@@ -108,9 +113,11 @@ class MemoryRecord:
 
     def to_dict(self) -> JSON:
         out = {f.name: getattr(self, f.name) for f in fields(self)}
-        for name in ("created_at", "updated_at", "at", "expires_at"):
+        for name in _TIMES:
             if out[name] is not None:
                 out[name] = out[name].isoformat()
+        if self.confirmed_at is None:
+            del out["confirmed_at"]  # readers of earlier exports do not know it
         out["source_turns"] = list(self.source_turns)
         out["metadata"] = dict(self.metadata)
         return out
@@ -118,7 +125,7 @@ class MemoryRecord:
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> MemoryRecord:
         data = dict(raw)
-        for name in ("created_at", "updated_at", "at", "expires_at"):
+        for name in _TIMES:
             data[name] = parse_time(data.get(name))
         data["source_turns"] = tuple(data.get("source_turns", ()))
         known = {f.name for f in fields(cls)}

@@ -16,7 +16,7 @@ from memkit.engine.bank import LiveBank
 from memkit.engine.big_bank import BigBank
 from memkit.errors import BadReply, Conflict, MemkitError, ModelError, NotFound, OpRejected
 from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn
-from memkit.ops import Context, GuardLimits, check_batch, check_caps, resolve
+from memkit.ops import EDITION, Context, GuardLimits, check_batch, check_caps, resolve
 from memkit.retrieval import RankerWeights, Scored
 from memkit.roles import Extractor, Fact, Fused, Manager, Prompt, Shown, reask_messages
 from memkit.seams.backbone import GenReply, GenRequest, Sampling
@@ -49,6 +49,8 @@ class Settings:
     candidates: int = 5
     fused_candidates: int = 20
     deadline_s: float = 60.0
+    edition: int = EDITION
+    """The rules of deciding; recorded with each decision."""
 
     def style(self, role: str) -> str:
         return dict(self.styles).get(role, "compact")
@@ -88,6 +90,8 @@ class ModelCall:
     drafts: tuple[OpDraft, ...] = ()
     repairs: tuple[str, ...] = ()
     error: MemkitError | None = None
+    edition: int | None = None
+    """The rules by which it was decided; None: it decides nothing, it answers."""
 
     @property
     def reply(self) -> GenReply | None:
@@ -175,7 +179,8 @@ def _ask_for_ops(
     """Ask for operations, check them as a whole against what was shown and what the bank holds, and say what they
     will do, so that the next fact is judged against it. A batch that breaks a rule is asked again."""
     shown = {one.record.id: one.record for one in call.candidates}
-    context = Context(task.bank, call.decision_id, live.seq + 1, task.now, max(turn.at for turn in task.turns))
+    at = max(turn.at for turn in task.turns)
+    context = Context(task.bank, call.decision_id, live.seq + 1, task.now, at, edition=settings.edition)
 
     def checked(reply: GenReply, prompt: Prompt) -> tuple[list[Op], Any]:
         parsed = parse(reply.text, prompt, cut=was_cut(reply))
@@ -214,6 +219,7 @@ def _call(task: Task, settings: Settings, prompt: Prompt, shown: Sequence[Shown]
     sampling = task.sampling(decision_id, prompt.role)
     request = GenRequest(prompt, decision_id, routing.adapter, sampling, settings.deadline_s)
     call = ModelCall(decision_id, prompt.role, prompt, request, task.live.seq, routing, tuple(shown))
+    call.edition = settings.edition
     calls.append(call)
     return call
 

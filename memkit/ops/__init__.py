@@ -3,11 +3,11 @@ replay run this very code; see `resolve` for the rules, `undo` for taking back, 
 model may not do."""
 
 from memkit.ops.guard import GuardLimits, check_batch, check_caps
-from memkit.ops.resolve import BankView, Context, apply, inverse, make_op_id, resolve
+from memkit.ops.resolve import EDITION, BankView, Context, apply, inverse, make_op_id, resolve
 from memkit.ops.state import BankState
 from memkit.ops.undo import Compensation, Past
 
 __all__ = [
-    "BankState", "BankView", "Compensation", "Context", "GuardLimits", "Past", "apply", "check_batch",
+    "EDITION", "BankState", "BankView", "Compensation", "Context", "GuardLimits", "Past", "apply", "check_batch",
     "check_caps", "inverse", "make_op_id", "resolve",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from memkit.engine.bank import LiveBank
 from memkit.engine.decide import Decided, Routing, Settings, Task, decide
-from memkit.engine.record import prompt_text
+from memkit.engine.record import edition_of, prompt_text
 from memkit.errors import ModelError, ModelUnavailable
 from memkit.models import Bank, Op, digest
 from memkit.seams.backbone import GenReply, GenRequest, Sampling, Usage
@@ -84,6 +84,7 @@ def task_of(
         mode="fused" if any(one.role == "fused" for one in decisions) else "split",
         instructions=str(first.get("instructions", "")),
         styles=tuple((one.role, str(one.payload["style"])) for one in decisions),
+        edition=edition_of(first),
     )
     return task, settings
 
@@ -121,7 +122,7 @@ def reapply(runtime: Runtime, user_id: str) -> Report:
             decided, other = with_logged_replies(logged, task, settings, runtime.embedder)
             report.decisions += len(logged.decisions)
             report.other_prompts += other
-            report.different += not _same_ops(decided, logged, task)
+            report.different += not _same_ops(decided, logged, task, settings.edition)
     return report
 
 
@@ -152,10 +153,10 @@ def _task(runtime: Runtime, logged: Logged, user_id: str) -> tuple[Task, Setting
         logged, runtime.journal, context_turns=runtime.config.context_turns, weights=runtime.weights(user_id)
     )
     own = runtime.settings
-    return task, replace(own, mode=settings.mode, styles=settings.styles)
+    return task, replace(own, mode=settings.mode, styles=settings.styles, edition=settings.edition)
 
 
-def _same_ops(decided: Decided, logged: Logged, task: Task) -> bool:
+def _same_ops(decided: Decided, logged: Logged, task: Task, edition: int) -> bool:
     """Whether the drafts resolve to the ops that were applied: same ids, same texts, same targets."""
     from memkit.ops import Context, resolve
 
@@ -164,5 +165,6 @@ def _same_ops(decided: Decided, logged: Logged, task: Task) -> bool:
     ops = logged.ops
     first_seq = ops[0].seq if ops else task.live.seq + 1
     recorded_at = ops[0].recorded_at if ops else task.now
-    context = Context(task.bank, "replay", first_seq, recorded_at, max(turn.at for turn in task.turns))
+    at = max(turn.at for turn in task.turns)
+    context = Context(task.bank, "replay", first_seq, recorded_at, at, edition=edition)
     return resolve(task.live.state, decided.drafts, context) == list(ops)

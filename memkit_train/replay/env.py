@@ -182,12 +182,12 @@ class Env:
             new_id=lambda: next(names, None) or f"d_{scene.intake_id}_{next(number)}", routing=policy.routing(),
             sampling=policy.sampling, weights=self.weights, expires_at=scene.expires_at,
         )  # fmt: skip
-        decided = yield from decide(task, self.settings, self.embedder)
+        decided = yield from decide(task, replace(self.settings, edition=scene.edition), self.embedder)
         calls = tuple(decided.calls)
         if decided.error is not None:
             return Step(scene, live, calls, (), live, decided.error)
         at = max(turn.at for turn in scene.turns)
-        context = Context(task.bank, f"d_{scene.intake_id}", live.seq + 1, scene.now, at)
+        context = Context(task.bank, f"d_{scene.intake_id}", live.seq + 1, scene.now, at, edition=scene.edition)
         try:
             ops = resolve(live.state, decided.drafts, context)
         except (Conflict, NotFound, OpRejected) as error:

@@ -149,9 +149,8 @@ class _Running:
         if decided.error is not None:
             lane.parked.append((group, decided.error))
         else:
-            context = Context(
-                Bank(lane.user_id), self._new_id(), lane.bank.seq + 1, group[-1].at, max(turn.at for turn in group)
-            )
+            at, edition = max(turn.at for turn in group), self.options.settings.edition
+            context = Context(Bank(lane.user_id), self._new_id(), lane.bank.seq + 1, group[-1].at, at, edition=edition)
             try:
                 ops = resolve(lane.bank.state, decided.drafts, context)
             except (Conflict, NotFound, OpRejected) as error:

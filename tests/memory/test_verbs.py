@@ -126,6 +126,24 @@ def test_ops_are_undone_one_after_the_other_and_the_refusal_names_what_is_in_the
     assert memory.doctor() == []
 
 
+def test_what_is_said_again_keeps_its_date_and_says_when_it_was_confirmed(memory: Memory, tmp_path: Path) -> None:
+    june = MAY + timedelta(days=30)
+    for at in (MAY, june):
+        memory.add("I live in Oslo.", user_id="ana", at=at)
+    (record,) = memory.list(user_id="ana")
+    assert (record.at, record.confirmed_at) == (MAY, june)
+    memory.flush()
+    assert memory.doctor() == []
+    memory.export(tmp_path / "all.jsonl")
+    with Memory(tmp_path / "copy") as copy:
+        copy.import_(tmp_path / "all.jsonl")
+        assert copy.list(user_id="ana") == [record]
+    moved = memory.update(record.id, "Ana lives in Bergen.", user_id="ana")
+    assert moved.at is not None
+    assert moved.at > june
+    assert moved.confirmed_at is None
+
+
 def test_idempotency(memory: Memory) -> None:
     first = memory.add("I live in Oslo.", user_id="ana", idempotency_key="k1")
     again = memory.add("I live in Oslo.", user_id="ana", idempotency_key="k1")

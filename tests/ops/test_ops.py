@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -233,6 +234,50 @@ def test_resolve_does_not_touch_the_view() -> None:
     assert state.hash() == before
 
 
+# ---- what was said when ----------------------------------------------------------------------------------
+
+MAY, JUNE, JULY = (NOW.replace(month=month) for month in (5, 6, 7))
+
+
+@pytest.mark.parametrize("again", [add("Ana has a dog", "t9", at=JULY), OpDraft("noop", None, None, ("t9",), at=JULY)])
+def test_what_is_said_again_keeps_its_time_and_is_confirmed(again: OpDraft) -> None:
+    state = bank_of("Ana has a dog.")
+    (record,) = state
+    state, (op,) = apply(state, [replace(again, memory_id=record.id if again.text is None else None)], at(state, "d2"))
+    (after,) = state
+    assert (op.action, after.at, after.confirmed_at, after.revision) == ("noop", MAY, JULY, 1)
+    state, _ = apply(state, [add("Ana has a dog", "t10", at=JUNE)], at(state, "d3"))
+    assert [(r.at, r.confirmed_at) for r in state] == [(MAY, JULY)], "older words say nothing newer"
+
+
+@pytest.mark.parametrize("sources", [("t9",), ()])
+def test_an_update_has_the_time_of_the_new_words_and_the_revision_before_keeps_its_own(
+    sources: tuple[str, ...],
+) -> None:
+    state = bank_of("Ana lives in Oslo.")
+    state, _ = apply(state, [add("Ana lives in Oslo", "t5", at=JULY)], at(state, "d2"))
+    (before,) = state
+    moved = OpDraft("update", before.id, "Ana lives in Bergen.", sources, at=JUNE)
+    state, (op,) = apply(state, [moved], at(state, "d3"))
+    (after,) = state
+    assert (after.at, after.confirmed_at) == (JUNE, None)
+    assert op.before == before
+    assert (before.at, before.confirmed_at) == (MAY, JULY)
+    state, _ = apply(state, [OpDraft("update", before.id, metadata={"a": 1}, at=JULY)], at(state, "d4"))
+    assert [r.at for r in state] == [JUNE], "a note beside the words does not say them anew"
+
+
+def test_a_decision_of_the_first_edition_is_replayed_by_its_rules() -> None:
+    state = bank_of("Ana has a dog.")
+    again = [add("Ana has a dog", "t9", at=JULY)]
+    state, _ = apply(state, again, at(state, "d2", edition=1))
+    assert [(r.at, r.confirmed_at) for r in state] == [(JULY, None)]
+    (record,) = state
+    state, _ = apply(state, [OpDraft("update", record.id, "Ana has a cat.", at=JUNE)], at(state, "d3", edition=1))
+    assert [r.at for r in state] == [JULY]
+    assert "confirmed_at" not in to_json(record.to_dict())
+
+
 # ---- undo ------------------------------------------------------------------------------------------------
 
 
@@ -352,4 +397,4 @@ def test_whatever_is_undone_the_memory_says_what_stands_and_the_advice_leads_the
 
 
 def said(record: MemoryRecord | None) -> object:
-    return record and (record.text, record.source_turns, record.at)
+    return record and (record.text, record.source_turns, record.at, record.confirmed_at)
