@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memkit.models import Kind, MemoryRecord, Op
+from memkit.models import Kind, MemoryRecord, Op, Turn
 from memkit.ops import BankState
 from memkit.retrieval import BankIndex, Query, RankerWeights, Scored, embed_text, rank
 from memkit.seams.embedder import Embedder
@@ -125,6 +125,11 @@ class LiveBank:
         return LiveBank(
             _Step(self if step is None else step.start, weakref.ref(self), changed, removed, embedder), state.seq, state
         )
+
+    def drawn_from(self, turns: Sequence[Turn]) -> list[MemoryRecord]:
+        """The memories that name one of these turns as a source."""
+        said = {turn.turn_id for turn in turns}
+        return [record for record in self.state.values() if not said.isdisjoint(record.source_turns)]
 
     def candidates(
         self,

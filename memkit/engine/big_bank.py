@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from memkit.engine.bank import LiveBank
-from memkit.models import Kind, MemoryRecord, Op
+from memkit.models import Kind, MemoryRecord, Op, Turn
 from memkit.ops import BankView
 from memkit.retrieval import RankerWeights, Scored
 from memkit.seams.embedder import Embedder
@@ -32,12 +32,20 @@ class Narrow(Protocol):
     ) -> LiveBank: ...
 
 
+class StoredView(BankView, Protocol):
+    """A bank that is looked up memory by memory."""
+
+    def written_by(self, intake_id: str) -> list[str]:
+        """The memories that an `add` call had to do with."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class BigBank:
     seq: int
     size: int
     """Live memories."""
-    view: BankView
+    view: StoredView
     narrow: Narrow
     ahead: tuple[Op, ...] = ()
     """Ops of a decision in progress, which the journal does not have yet."""
@@ -54,6 +62,14 @@ class BigBank:
             return self
         grown = sum((op.after is not None) - (op.before is not None) for op in ops)
         return replace(self, seq=ops[-1].seq, size=self.size + grown, ahead=(*self.ahead, *ops))
+
+    def drawn_from(self, turns: Sequence[Turn]) -> list[MemoryRecord]:
+        """The memories that name one of these turns as a source."""
+        said = {turn.turn_id for turn in turns}
+        calls = dict.fromkeys(turn.intake_id for turn in turns)
+        written = dict.fromkeys(memory_id for call in calls for memory_id in self.view.written_by(call))
+        records = filter(None, map(self.state.get, written))
+        return [record for record in records if not said.isdisjoint(record.source_turns)]
 
     def candidates(
         self,

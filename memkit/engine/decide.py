@@ -14,10 +14,11 @@ from typing import Any
 
 from memkit.engine.bank import LiveBank
 from memkit.engine.big_bank import BigBank
+from memkit.engine.shortlist import Shortlist
 from memkit.errors import BadReply, Conflict, MemkitError, ModelError, NotFound, OpRejected
 from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn
 from memkit.ops import EDITION, Context, GuardLimits, check_batch, check_caps, resolve
-from memkit.retrieval import RankerWeights, Scored
+from memkit.retrieval import RankerWeights
 from memkit.roles import Extractor, Fact, Fused, Manager, Prompt, Shown, reask_messages
 from memkit.seams.backbone import GenReply, GenRequest, Sampling
 from memkit.seams.embedder import Embedder
@@ -143,12 +144,11 @@ def _split(
 
     facts, _ = yield from _ask(extraction, read, settings)
     manager = Manager(settings.instructions, settings.style("manager"))
+    shortlist = _shortlist(task, settings, embedder)
     live, drafts, ops = task.live, list[OpDraft](), list[Op]()
     for fact in facts:
         live = live.after(ops, embedder)
-        shown = _shown(
-            live.candidates([fact.text], embedder, k=settings.candidates, now=task.now, weights=task.weights)[0]
-        )
+        shown = shortlist.shown(live, [fact.text], each=settings.candidates, room=settings.candidates)
         prompt = manager.render(fact, shown, task.turns)
         call = _call(task, settings, prompt, shown, calls)
         ops = yield from _ask_for_ops(task, settings, call, manager.parse, live)
@@ -160,11 +160,8 @@ def _fused(
     task: Task, settings: Settings, embedder: Embedder, calls: list[ModelCall]
 ) -> Generator[list[GenRequest], list[GenReply | ModelError], list[OpDraft]]:
     texts = [turn.text for turn in task.turns if turn.role in ("user", "assistant")] or [task.turns[-1].text]
-    found = task.live.candidates(texts, embedder, k=settings.candidates, now=task.now, weights=task.weights)
-    best: dict[str, Scored] = {}
-    for scored in sorted((one for row in found for one in row), key=lambda one: (-one.score, one.record.seq)):
-        best.setdefault(scored.record.id, scored)
-    shown = _shown(list(best.values())[: settings.fused_candidates])
+    shortlist = _shortlist(task, settings, embedder)
+    shown = shortlist.shown(task.live, texts, each=settings.candidates, room=settings.fused_candidates)
     role = Fused(settings.instructions, settings.style("fused"))
     prompt = role.render(task.turns, shown, task.context_turns)
     shown = tuple(prompt.view.shown)  # the prompt's budget may have cut some
@@ -258,8 +255,9 @@ def was_cut(reply: GenReply) -> bool:
     return reply.finish == "length"
 
 
-def _shown(scored: Sequence[Scored]) -> tuple[Shown, ...]:
-    return tuple(Shown(n, one.record, one.score, one.signals) for n, one in enumerate(scored, start=1))
+def _shortlist(task: Task, settings: Settings, embedder: Embedder) -> Shortlist:
+    earlier, edition = task.context_turns, settings.edition
+    return Shortlist(earlier, embedder, now=task.now, weights=task.weights, edition=edition)
 
 
 def drive(steps: Steps, generate: Callable[[Sequence[GenRequest]], Sequence[GenReply | ModelError]]) -> Decided:

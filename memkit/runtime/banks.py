@@ -285,6 +285,9 @@ class _JournalView:
     def find(self, content_hash: str) -> str | None:
         return self._journal.find(self._bank, content_hash)
 
+    def written_by(self, intake_id: str) -> list[str]:
+        return [op.memory_id for op in self._journal.ops(bank=self._bank, intake_id=intake_id) if op.memory_id]
+
 
 def said_by(ops: list[Op], when: datetime) -> list[Op]:
     """The ops whose words had been spoken by `when`, each memory's chain in sequence order. A chain ends where

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import pytest
 from memkit import Config, Memory
 from memkit.adapters.verify import read_manifest
 from memkit.embedders import make_embedder
+from memkit.engine.decide import Settings
 from memkit.engine.record import prompt_text
 from memkit.engine.served_with import Practice, recorded
 from memkit.models import digest
+from memkit.ops import Context
 from memkit.roles import role_prompt_hashes
+from memkit.seams.clock import RandomIds
 from memkit_train import counterfactuals, retrain
 from memkit_train.amends import blamed
 from memkit_train.compare import states_of
@@ -89,6 +93,31 @@ def test_everything_that_decides_again_decides_as_the_store_does(where: str, req
         shown = [state.scene.context_turns for _, state in states_of(source, env)]
         assert {len(turns) for turns in shown} == {0, 1}
     assert gather(chosen).settings == found
+
+
+def test_decisions_of_the_first_edition_are_replayed_by_its_rules_beside_later_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was said again moved its memory's date then, and nothing of the EARLIER turns was looked up."""
+    people = world(2, seed=6, knobs=Knobs(sessions=3, turns=8, extra_turns=8, probes=0, questions=2))
+    policy, serving = teacher(people), {"config": {"candidates": 2, "context_turns": 4}}
+    with monkeypatch.context() as then:
+        then.setattr("memkit.engine.decide.Settings", partial(Settings, edition=1))
+        then.setattr("memkit.ops.Context", partial(Context, edition=1))
+        path = lived(tmp_path / "store", people[:1], policy, **serving)
+    lived(path, people[1:], policy, ids=RandomIds(), **serving)
+    with StoreSource(path) as source:
+        editions = [{scene.edition for scene in scripts_of(one)[0].scenes} for one in source.episodes()]
+        assert sorted(editions) == [{1}, {2}]
+        env = Env(make_embedder("hash"), settings_of(source, config(path).data))
+        for episode in source.episodes():
+            known = {one.decision_id: one.prompt_hash for one in episode.decisions}
+            for script in scripts_of(episode):
+                (trail,) = env.run([(env.start(script), Policy(policy))], upto=None)
+                assert [digest(prompt_text(call.prompt)) for call in trail.calls] == [
+                    known[call.decision_id] for call in trail.calls
+                ]
+                assert trail.end.live.state.hash() == env.logged(script)[-1].live.state.hash()
 
 
 def test_blamed_decisions_are_found_again_where_fewer_turns_are_shown(tmp_path: Path) -> None:
