@@ -108,11 +108,6 @@ def with_logprobs(found: Iterable[TokenRow | TextRow], method: str) -> list[Toke
     return likely
 
 
-def loss_mask(row: TokenRow) -> tuple[int, ...]:
-    """1 where the loss is: on what the policy wrote, never on what it read."""
-    return (0,) * len(row.prompt_ids) + (1,) * len(row.completion_ids)
-
-
 def state_key(decision: Decision) -> str:
     """Equal for the same question before the same memories, on whatever day: the last message without its dates."""
     messages = decision.messages

@@ -25,7 +25,6 @@ from memkit_train.trajectories.exports import export, export_parquet
 from memkit_train.trajectories.rows import (
     Score,
     labelled,
-    loss_mask,
     pairs,
     ranker_examples,
     rows,
@@ -73,7 +72,6 @@ def test_sealed_and_unsealed_decisions_become_rows_with_their_own_ids(store: Pat
     assert isinstance(first, TokenRow)
     assert (first.prompt_ids, first.completion_ids, first.logprobs) == ((1, 2, 301), (7, 3), (-0.1 / 3, -1e-7))
     assert (first.user, first.age_days, first.vocabulary, first.reward) == (subject, 9.0, "abc", None)
-    assert loss_mask(first) == (0, 0, 0, 1, 1)
     assert ana == [f"d_{n}" for n in range(1, 10, 2)]
 
 
@@ -105,7 +103,6 @@ def test_who_opted_out_is_nowhere(store: Path) -> None:
     journal.close()
     with StoreSource(store) as source:
         assert {one.bank.user_id for one in source.decisions()} == {"bob"}
-        assert source.adapter_counts() == {"manager": {"": 5}}
 
 
 def test_splits_hold_users_back_whole_and_for_good() -> None:
