@@ -195,12 +195,9 @@ def count_labels(source: StoreSource, config: TrainConfig, since: datetime | Non
     return sum(since is None or at > since for at in times)
 
 
-def judged(
-    source: StoreSource, config: TrainConfig, embedder: Embedder, users: Sequence[str] | None = None
-) -> Iterator[HeldOut]:
-    """The held-out users (or others) with their talk and what can be asked of it. Topics come from those to learn
-    from."""
+def judged(source: StoreSource, config: TrainConfig, embedder: Embedder) -> Iterator[HeldOut]:
+    """The held-out users with their talk and what can be asked of it. Topics come from those to learn from."""
     train, held = sides(source, config)
     topics: Topics = learn_topics(source, train)
-    for episode in source.episodes(held if users is None else users):
+    for episode in source.episodes(held):
         yield from held_out(episode, list(episode_probes(episode, topics, embedder)))
