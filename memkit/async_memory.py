@@ -15,8 +15,8 @@ from memkit.errors import StoreClosed
 from memkit.inputs import verb, wrong_verb
 from memkit.memory import Decisions, Memory, Names, Ops, ParkedTurns, Problems
 from memkit.models import Kind, MemoryRecord, Op
-from memkit.pipeline.ask import AS_OF
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Page
+from memkit.runtime.read_request import AS_OF
 
 if TYPE_CHECKING:
     from memkit.adapters import AdapterSet

@@ -12,15 +12,15 @@ from memkit.config import Config
 from memkit.errors import NotFound
 from memkit.inputs import optional_id, path_of, scope_id, text_of, verb, whole_number
 from memkit.models import Bank, Kind, MemoryRecord, Op
-from memkit.pipeline import upkeep, writing
-from memkit.pipeline.ask import AS_OF, Ask
-from memkit.pipeline.runtime import Runtime
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Page, ParkedTurn, Problem
-from memkit.seams import Clock, Ids
+from memkit.runtime import care, writes
+from memkit.runtime.read_request import AS_OF, Ask
+from memkit.runtime.runtime import Runtime
+from memkit.seams.clock import Clock, Ids
 
 if TYPE_CHECKING:
     from memkit.adapters import AdapterSet
-    from memkit.pipeline.open_bank import OpenBank
+    from memkit.runtime.open_bank import OpenBank
     from memkit.user import UserMemory
 
 # Aliases, because inside the class `list` is a verb.
@@ -70,7 +70,7 @@ class Memory:
             model_options=model_options,
         )  # fmt: skip
         try:
-            upkeep.finish_erasures(self._runtime)
+            care.finish_erasures(self._runtime)
         except BaseException:
             self._runtime.close()
             raise
@@ -98,7 +98,7 @@ class Memory:
         carries `metadata`. wait=False returns once the turn is durable. The same idempotency_key with the same body is
         stored once. expires_at: when the memories that this adds end; said again for longer, or without an end, they
         last as long."""
-        return writing.add(
+        return writes.add(
             self._runtime.alive(), messages, bank=self._bank(user_id, agent_id), session_id=session_id, at=at,
             metadata=metadata, idempotency_key=idempotency_key, infer=infer, wait=wait, expires_at=expires_at,
         )  # fmt: skip
@@ -114,19 +114,17 @@ class Memory:
         expected_revision: int | None = None,
     ) -> MemoryRecord:
         """Change a memory's text or metadata (which is replaced whole). The earlier revision stays in history."""
-        return writing.update(
-            self._runtime.alive(), scope_id(user_id, "user_id"), id, text, metadata, expected_revision
-        )
+        return writes.update(self._runtime.alive(), scope_id(user_id, "user_id"), id, text, metadata, expected_revision)
 
     @verb
     def delete(self, id: str, *, user_id: str) -> Op:
         """End a memory. Its history stays; `erase` destroys."""
-        return writing.delete(self._runtime.alive(), scope_id(user_id, "user_id"), id)
+        return writes.delete(self._runtime.alive(), scope_id(user_id, "user_id"), id)
 
     @verb
     def delete_all(self, *, user_id: str, agent_id: str | None = None) -> int:
         """End every memory of the user (or of one of the user's agents). Returns how many."""
-        return writing.delete_all(
+        return writes.delete_all(
             self._runtime.alive(), scope_id(user_id, "user_id"), optional_id(agent_id, "agent_id") or None
         )
 
@@ -141,7 +139,7 @@ class Memory:
     ) -> Ops:
         """Write compensating ops: for one op, for all that a turn (or an `add`, by its trace_id) led to, or for
         everything since a sequence number or record time. Refused when a later op builds on one of them."""
-        return writing.undo(self._runtime.alive(), scope_id(user_id, "user_id"), op_id, turn_id, since)
+        return writes.undo(self._runtime.alive(), scope_id(user_id, "user_id"), op_id, turn_id, since)
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
@@ -230,7 +228,7 @@ class Memory:
         filters: Mapping[str, Any] | None = None,
     ) -> Page:
         """Live memories in the order in which they were last written; pass `page.cursor` back to go on."""
-        return upkeep.list_page(
+        return care.list_page(
             self._runtime.alive(),
             self._ask("*", user_id, agent_id, 1, kinds=kinds, session_id=session_id, filters=filters),
             whole_number(limit, "limit", 1, 10_000), cursor,
@@ -251,7 +249,7 @@ class Memory:
     def decisions(self, *, user_id: str, trace_id: str | None = None, last: int = 20) -> Decisions:
         """The newest decisions, oldest first: what was said, shown, replied, applied or refused, by which adapter, at
         what cost. Each is the versioned trajectory record that training reads."""
-        return upkeep.decisions(
+        return care.decisions(
             self._runtime.alive(), scope_id(user_id, "user_id"),
             None if trace_id is None else scope_id(trace_id, "trace_id"), whole_number(last, "last", 1, 100_000),
         )  # fmt: skip
@@ -299,7 +297,7 @@ class Memory:
     @verb
     def bank(self, *, user_id: str, agent_id: str | None = None) -> OpenBank:
         """One bank below the verbs, for plugs: several memories in one commit, checked against what was read."""
-        from memkit.pipeline.open_bank import OpenBank
+        from memkit.runtime.open_bank import OpenBank
 
         return OpenBank(self._runtime.alive(), self._bank(user_id, agent_id))
 
@@ -310,28 +308,28 @@ class Memory:
     @verb
     def parked(self, *, user_id: str | None = None) -> ParkedTurns:
         """Turns that are kept but could not be decided, with their reasons."""
-        return upkeep.parked(self._runtime.alive(), None if user_id is None else scope_id(user_id, "user_id"))
+        return care.parked(self._runtime.alive(), None if user_id is None else scope_id(user_id, "user_id"))
 
     @verb
     def retry(self, trace_ids: Iterable[str] | None = None, *, user_id: str | None = None, wait: bool = True) -> int:
         """Decide parked turns again: all of them, those named, or one user's. Returns how many."""
-        return upkeep.retry(self._runtime.alive(), trace_ids, user_id, wait)
+        return care.retry(self._runtime.alive(), trace_ids, user_id, wait)
 
     @verb
     def trainable(self, value: bool, *, user_id: str, agent_id: str | None = None) -> None:
         """Whether this user's decisions may be trained on (they may, unless switched off)."""
-        upkeep.set_trainable(self._runtime.alive(), self._bank(user_id, agent_id), agent_id, value)
+        care.set_trainable(self._runtime.alive(), self._bank(user_id, agent_id), agent_id, value)
 
     @verb
     def erase(self, *, user_id: str) -> EraseReceipt:
         """Destroy everything of a user: rows, versions, indexes, journal, decisions. Adapters that learned from the
         user are marked tainted. Cannot be undone."""
-        return upkeep.erase(self._runtime.alive(), scope_id(user_id, "user_id"))
+        return care.erase(self._runtime.alive(), scope_id(user_id, "user_id"))
 
     @verb
     def export(self, path: str | Path, *, user_id: str | None = None) -> int:
         """Write turns, ops, decisions, traces and feedback as JSON lines. Returns the number of lines."""
-        from memkit.pipeline import portability
+        from memkit.runtime import portability
 
         return portability.export(
             self._runtime.alive(), path_of(path, "path"), None if user_id is None else scope_id(user_id, "user_id")
@@ -343,8 +341,8 @@ class Memory:
         another system kept: mappings with text, user_id and, where known, agent_id, session_id, speaker, at, metadata,
         kind and key (its id over there). Returns how many records or memories are new."""
         if not isinstance(path, str | Path):
-            return writing.adopt(self._runtime.alive(), path)
-        from memkit.pipeline import portability
+            return writes.adopt(self._runtime.alive(), path)
+        from memkit.runtime import portability
 
         return portability.import_(self._runtime.alive(), path_of(path, "path"))
 
@@ -355,12 +353,12 @@ class Memory:
 
     @verb
     def stats(self) -> dict[str, Any]:
-        return upkeep.stats(self._runtime.alive())
+        return care.stats(self._runtime.alive())
 
     @verb
     def doctor(self, *, repair: bool = False, reembed: bool = False) -> Problems:
         """Check journal, projection and adapters against each other; repair rebuilds LanceDB from the journal."""
-        return upkeep.doctor(self._runtime.alive(), repair=repair, reembed=reembed)
+        return care.doctor(self._runtime.alive(), repair=repair, reembed=reembed)
 
     def close(self) -> None:
         """Drain and close. Safe to call twice."""

@@ -203,3 +203,17 @@ class Op:
         data["source_turns"] = tuple(data["source_turns"])
         data["at"], data["recorded_at"] = parse_time(data["at"]), parse_time(data["recorded_at"])
         return cls(**data)
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """One versioned trajectory record. `payload` is what can be learned from; `blobs` are its prompts by sha256."""
+
+    decision_id: str
+    intake_id: str | None
+    bank: Bank
+    role: str
+    state_seq: int
+    payload: JSON
+    created_at: datetime
+    blobs: Mapping[str, str] = field(default_factory=dict[str, str])

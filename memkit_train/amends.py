@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from memkit.backbones.base import Backbone, GenReply
 from memkit.embedders import make_embedder
+from memkit.engine.bank import LiveBank
 from memkit.models import JSON, Op, micros
-from memkit.pipeline.bank import LiveBank
+from memkit.seams.backbone import Backbone, GenReply
 from memkit_train.collect import open_source, sides
 from memkit_train.config import TrainConfig
 from memkit_train.replay.env import Env, Policy, State, Trail, beside

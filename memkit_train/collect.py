@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from memkit.embedders.base import Embedder
 from memkit.models import JSON
+from memkit.seams.embedder import Embedder
 from memkit_train.config import TrainConfig
 from memkit_train.errors import NoRows, WrongTemplate
 from memkit_train.rows import TextRow, TokenRow, good

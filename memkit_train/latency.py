@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from memkit.backbones.base import GenReply
+from memkit.seams.backbone import GenReply
 from memkit_train.replay.env import Policy, Trail
 from memkit_train.replay.play import generate
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from memkit.engine.bank import LiveBank
 from memkit.models import JSON, MemoryRecord
-from memkit.pipeline.bank import LiveBank
-from memkit.retrieval.text import terms
+from memkit.text.words import terms
 from memkit_train.evaluate import metrics as dialects
 from memkit_train.latency import alone
 from memkit_train.replay.env import Env, Policy, Step, Trail

@@ -18,11 +18,14 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 # A room may import rooms of its own line or of lines above.
 LAYERS = (
-    {"errors", "memo", "models", "seams", "net"},
+    {"errors", "memo", "models", "seams"},
+    {"text"},
     {"ops"},
-    {"roles", "retrieval", "embedders", "filters", "inputs", "results", "config"},
+    {"roles", "retrieval", "filters", "inputs", "results", "config"},
+    {"engine"},
+    {"net", "embedders"},
     {"journal", "store", "backbones", "adapters"},
-    {"pipeline"},
+    {"runtime"},
     {"memory", "async_memory", "user"},
     {"cli", "__main__"},
 )

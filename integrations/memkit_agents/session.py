@@ -20,7 +20,7 @@ from memkit import AsyncMemory, Memory
 from memkit.errors import Conflict, NotFound, UndoConflict
 from memkit.models import OpDraft, Turn
 from memkit.ops import make_op_id
-from memkit.pipeline.open_bank import OpenBank
+from memkit.runtime.open_bank import OpenBank
 from memkit_agents.unlearning import popped, taking_back
 from memkit_plug.talk import Message, Recalled, Talk, fitting, plain, session_of, text_of
 

@@ -16,7 +16,7 @@ from typing import Any
 from memkit.errors import InvalidInput
 from memkit.inputs import has_surrogates
 from memkit.models import MemoryRecord, Op, OpDraft, digest
-from memkit.pipeline.open_bank import OpenBank
+from memkit.runtime.open_bank import OpenBank
 from memkit_langgraph.filters import Predicate
 from memkit_langgraph.vectors import Vectors, packed, unpacked
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from memkit.errors import EmbedderError, InvalidConfig
 
 if TYPE_CHECKING:
-    from memkit.embedders.base import Embedder
+    from memkit.seams.embedder import Embedder
 
 T = TypeVar("T")
 

@@ -26,7 +26,7 @@ def main() -> int:
 
     def open_memory() -> Memory:
         from memkit import Memory
-        from memkit.pipeline.embedding import embedder_for
+        from memkit.runtime.store_embedder import embedder_for
 
         embedder = embedder_for(args.store, args.embedder, embeds=True)
         return Memory(args.store, model=args.model, embedder=embedder)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memkit import Memory
 from memkit.errors import InvalidInput
-from memkit.pipeline.embedding import embedder_for
+from memkit.runtime.store_embedder import embedder_for
 from memkit_migrate.langgraph import from_langgraph
 from memkit_migrate.lines import from_jsonl
 from memkit_migrate.mem0 import from_mem0

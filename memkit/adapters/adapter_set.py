@@ -25,10 +25,10 @@ from memkit.adapters.shadow import ShadowLog, ShadowReport, ShadowRunner, report
 from memkit.adapters.swap import Swapper, SwapReport
 from memkit.adapters.verify import Serving, check_serving, inspect, read_manifest
 from memkit.adapters.watch import Watcher
-from memkit.backbones.base import GenReply, GenRequest
 from memkit.errors import AdapterError, BadReply, MemkitError, OpRejected, UnknownAlias
 from memkit.models import JSON
-from memkit.seams import Clock, SystemClock
+from memkit.seams.backbone import GenReply, GenRequest
+from memkit.seams.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from memkit.retrieval import RankerWeights

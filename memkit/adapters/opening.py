@@ -10,8 +10,8 @@ from memkit.adapters.adapter_set import AdapterSet
 from memkit.adapters.hosts.base import AdapterHost
 from memkit.adapters.plan import MODEL_ROLES
 from memkit.adapters.verify import Serving
-from memkit.backbones.base import Backbone
 from memkit.errors import InvalidConfig
+from memkit.seams.backbone import Backbone
 
 STORE_SCHEMA = 1
 """Version of what a prompt may be filled with: kinds, columns and scopes of memories."""

@@ -27,7 +27,7 @@ from memkit.adapters._state import ANY, Expected, State
 from memkit.adapters.plan import AliasState, Route, Routes
 from memkit.errors import AdapterRejected, InvalidConfig, InvalidInput, NotFound
 from memkit.inputs import path_of
-from memkit.seams import Clock, SystemClock
+from memkit.seams.clock import Clock, SystemClock
 
 __all__ = ["ANY", "Expected", "GcReport", "Known", "Registry"]
 

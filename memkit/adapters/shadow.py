@@ -19,10 +19,10 @@ from typing import Any
 
 from memkit.adapters._sqlite import typed
 from memkit.adapters.router import Lease
-from memkit.backbones.base import GenReply, GenRequest
 from memkit.errors import MemkitError
 from memkit.models import JSON, normalise
 from memkit.roles.base import AnswerDraft, Prompt
+from memkit.seams.backbone import GenReply, GenRequest
 
 log = logging.getLogger("memkit.adapters")
 _QUEUE = 64

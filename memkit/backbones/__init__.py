@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from memkit.backbones.base import Backbone
 from memkit.errors import InvalidConfig, MissingExtra
 from memkit.roles.base import RoleName
+from memkit.seams.backbone import Backbone
 
 __all__ = ["check_options", "make_backbone", "tiny_path"]
 

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any
 
-from memkit.backbones.base import GenReply, GenRequest, all_or_error
 from memkit.errors import BadReply, InvalidConfig, ModelError, ModelTimeout, ModelUnavailable, ReplyTooLarge
 from memkit.net.loop import LoopThread
+from memkit.seams.backbone import GenReply, GenRequest, all_or_error
 
 Call = Callable[[list[dict[str, str]]], "str | Awaitable[str]"]
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import httpx
 
-from memkit.backbones.base import GenReply, GenRequest, all_or_error
 from memkit.backbones.streams import AsyncTextStream, Item, TextStream
 from memkit.backbones.wire import Dialect, Draft, EventStream, Structured, body, load_json, narrowed, refusal_slugs
 from memkit.errors import InvalidConfig, ModelError, ModelRefused, ModelUnavailable
@@ -23,7 +22,8 @@ from memkit.net.client import Budget, JsonClient, PassingFailure, capped, capped
 from memkit.net.endpoint import configured
 from memkit.net.loop import network
 from memkit.net.secret import Secret
-from memkit.seams import Clock, SystemClock
+from memkit.seams.backbone import GenReply, GenRequest, all_or_error
+from memkit.seams.clock import Clock, SystemClock
 
 DEFAULT_URL = "https://api.openai.com/v1"
 _PATH = "/chat/completions"

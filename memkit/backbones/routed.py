@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from memkit.backbones.base import Backbone, GenReply, GenRequest, all_or_error, generate_each
 from memkit.errors import ModelError
+from memkit.seams.backbone import Backbone, GenReply, GenRequest, all_or_error, generate_each
 
 
 class RoutedBackbone:

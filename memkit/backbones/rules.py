@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from memkit.backbones._rules_answer import answer
 from memkit.backbones._rules_extract import facts_of
 from memkit.backbones._rules_manage import Decision, Known, decide
-from memkit.backbones.base import GenReply, GenRequest, Usage
 from memkit.roles.base import Prompt
+from memkit.seams.backbone import GenReply, GenRequest, Usage
 
 IDENTITY = "rules/1"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 
-from memkit.backbones.base import GenReply
 from memkit.errors import ModelError
+from memkit.seams.backbone import GenReply
 
 Item = str | GenReply | ModelError
 """What a producer emits: any number of texts, then the whole reply or the error that ended it."""

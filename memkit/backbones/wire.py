@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
-from memkit.backbones.base import GenReply, GenRequest, Usage
 from memkit.errors import BadReply
+from memkit.seams.backbone import GenReply, GenRequest, Usage
 
 Structured = Literal["json_schema", "tool", "json_object", "none"]
 

@@ -14,7 +14,8 @@ from memkit.cli import adapters, servers, show
 from memkit.errors import InvalidInput, NotAStore
 from memkit.memory import Memory
 from memkit.models import to_json
-from memkit.pipeline import adopting, embedding, portability
+from memkit.runtime import portability, store_embedder
+from memkit.runtime.reembed import adopt_embedder, to_adopt
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -52,7 +53,7 @@ def opened(
     if not create:
         there(store)
     options: dict[str, Any] = {"base_url": base_url} if base_url else {}
-    chosen = embedding.embedder_for(store, embedder, embeds=embeds)
+    chosen = store_embedder.embedder_for(store, embedder, embeds=embeds)
     # Turns that the app accepted are the app's to decide, with its own model: looking at a store decides nothing.
     return Memory(store, model=model, embedder=chosen, config={"workers": 0}, **options)
 
@@ -344,7 +345,7 @@ def doctor(
     """Check journal and projection against each other."""
     there(store)
     if reembed:
-        found = adopting.adopt_embedder(store, adopting.to_adopt(store, embedder))
+        found = adopt_embedder(store, to_adopt(store, embedder))
     else:
         with opened(store, embedder=embedder, embeds=repair) as memory:
             found = memory.doctor(repair=repair)

@@ -91,7 +91,7 @@ def proxy(
 
 def opened(store: Path, model: str | None, base_url: str | None, embedder: str | None) -> Memory:
     from memkit.memory import Memory
-    from memkit.pipeline.embedding import embedder_for
+    from memkit.runtime.store_embedder import embedder_for
 
     options: dict[str, Any] = {"base_url": base_url} if base_url else {}
     return Memory(store, model=model, embedder=embedder_for(store, embedder, embeds=True), **options)

@@ -10,7 +10,7 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit.embedders.base import Embedder, close_embedder
+from memkit.seams.embedder import Embedder, close_embedder
 
 
 class CachedEmbedder:

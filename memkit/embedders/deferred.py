@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memkit.embedders.base import Embedder
+    from memkit.seams.embedder import Embedder
 
 DEFAULT_IDENTITY, DEFAULT_DIM = "hash/1:384", 384
 

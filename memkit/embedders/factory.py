@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from memkit.embedders.base import Embedder
 from memkit.errors import InvalidConfig
+from memkit.seams.embedder import Embedder
 
 EmbedderSpec = str | Embedder | Callable[[list[str]], Any] | None
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memkit.memo import remembered
-from memkit.retrieval.stem import stem
-from memkit.retrieval.text import STOP_WORDS, words
+from memkit.text.stems import stem
+from memkit.text.words import STOP_WORDS, words
 
 _STEM_SHARE = 1.0
 _STEM_POSITIONS = 4

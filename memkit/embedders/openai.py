@@ -23,7 +23,7 @@ from memkit.net.client import Budget, JsonClient, capped
 from memkit.net.endpoint import configured
 from memkit.net.loop import network
 from memkit.net.secret import Secret
-from memkit.seams import Clock, SystemClock
+from memkit.seams.clock import Clock, SystemClock
 
 DEFAULT_URL = "https://api.openai.com/v1"
 NATIVE_DIMS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memkit.embedders.base import Embedder
+    from memkit.seams.embedder import Embedder
 
 _OPENAI = re.compile(r"openai:(?P<model>.+):(?P<dim>\d+)")
 _HASH = re.compile(r"hash/1:(?P<dim>\d+)")

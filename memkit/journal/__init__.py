@@ -4,7 +4,6 @@ from memkit.journal.journal import Journal
 from memkit.journal.records import (
     Accepted,
     Claim,
-    DecisionRecord,
     ErasureReceipt,
     FeedbackRecord,
     Intake,
@@ -13,6 +12,7 @@ from memkit.journal.records import (
     Trace,
     UserInfo,
 )  # fmt: skip
+from memkit.models import DecisionRecord
 
 __all__ = [
     "Accepted", "Claim", "DecisionRecord", "ErasureReceipt", "FeedbackRecord", "Intake", "IntakeState", "Journal",

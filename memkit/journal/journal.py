@@ -21,7 +21,6 @@ from memkit.journal.reader import JournalReader
 from memkit.journal.records import (
     Accepted,
     Claim,
-    DecisionRecord,
     ErasureReceipt,
     FeedbackRecord,
     Intake,
@@ -29,8 +28,8 @@ from memkit.journal.records import (
     Trace,
 )  # fmt: skip
 from memkit.journal.sqlite import SqliteEngine
-from memkit.models import JSON, Bank, Op, OpDraft
-from memkit.seams import Clock, Ids
+from memkit.models import JSON, Bank, DecisionRecord, Op, OpDraft
+from memkit.seams.clock import Clock, Ids
 
 
 class Journal(JournalReader):

@@ -16,8 +16,8 @@ from memkit.errors import Conflict, IdempotencyConflict, InvalidInput, MemkitErr
 from memkit.journal import intakes, oplog, trail
 from memkit.journal.codec import PARKED
 from memkit.journal.engine import Tx
-from memkit.journal.records import DecisionRecord, FeedbackRecord, Intake, IntakeState, Trace, UserInfo
-from memkit.models import JSON, Bank, MemoryRecord, Op, Turn, micros
+from memkit.journal.records import FeedbackRecord, Intake, IntakeState, Trace, UserInfo
+from memkit.models import JSON, Bank, DecisionRecord, MemoryRecord, Op, Turn, micros
 
 
 class Source(Protocol):

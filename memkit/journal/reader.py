@@ -9,8 +9,8 @@ from memkit.errors import StoreDamaged
 from memkit.journal import check as checking
 from memkit.journal import erase, intakes, oplog, portable, trail
 from memkit.journal.engine import Engine
-from memkit.journal.records import DecisionRecord, ErasureReceipt, FeedbackRecord, IntakeState, Problem, Trace, UserInfo
-from memkit.models import JSON, Bank, MemoryRecord, Op, Turn
+from memkit.journal.records import ErasureReceipt, FeedbackRecord, IntakeState, Problem, Trace, UserInfo
+from memkit.models import JSON, Bank, DecisionRecord, MemoryRecord, Op, Turn
 
 _PAGE = 500
 

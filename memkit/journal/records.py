@@ -75,20 +75,6 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionRecord:
-    """One versioned trajectory record. `payload` is what can be learned from; `blobs` are its prompts by sha256."""
-
-    decision_id: str
-    intake_id: str | None
-    bank: Bank
-    role: str
-    state_seq: int
-    payload: JSON
-    created_at: datetime
-    blobs: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(frozen=True, slots=True)
 class Trace:
     """One read that feedback may refer to."""
 

@@ -14,8 +14,8 @@ from memkit.journal.engine import Tx
 from memkit.journal.erase import subject_of
 from memkit.journal.intakes import number_of
 from memkit.journal.oplog import make_bank, scope
-from memkit.journal.records import DecisionRecord, FeedbackRecord, Trace
-from memkit.models import Bank, digest, micros, to_json
+from memkit.journal.records import FeedbackRecord, Trace
+from memkit.models import Bank, DecisionRecord, digest, micros, to_json
 
 _DECISION = (
     "SELECT d.n, d.decision_id, i.intake_id, b.user_id, b.agent_id, d.role, d.state_seq, d.payload, d.created_at"

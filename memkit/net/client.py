@@ -18,7 +18,7 @@ from memkit.net.pinned import PinnedTransport
 from memkit.net.retry import backoff, is_passing, retry_after
 from memkit.net.secret import Secret
 from memkit.net.urls import BaseURL
-from memkit.seams import Clock
+from memkit.seams.clock import Clock
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from memkit.retrieval.index import BankIndex
 from memkit.retrieval.query import Query
 from memkit.retrieval.rank import Scored, rank
 from memkit.retrieval.signals import SIGNALS, SIGNALS_VERSION, features
-from memkit.retrieval.text import embed_text
 from memkit.retrieval.weights import DEFAULT, RankerWeights
 from memkit.retrieval.why import why
+from memkit.text.words import embed_text
 
 __all__ = [
     "DEFAULT", "SIGNALS", "SIGNALS_VERSION", "BankIndex", "ContextItem", "Query", "RankerWeights", "Rendered", "Scored",

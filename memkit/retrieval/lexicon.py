@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from memkit.memo import forgettable, remembered
 from memkit.retrieval.columns import Columns, Floats, Ints
 from memkit.retrieval.postings import Keys, Postings
-from memkit.retrieval.stem import stem
-from memkit.retrieval.text import MONTHS, STOP_WORDS, pieces, word_of, words
+from memkit.text.stems import stem
+from memkit.text.words import MONTHS, STOP_WORDS, pieces, word_of, words
 
 TIME, LEADS_TIME, IN, MAY, DIGIT_FIRST, NUMBER = 1, 2, 4, 8, 16, 32
 """What kind of word it is: tells a time; does so with any word after it ("last week"); "in" and "may", which do so

@@ -15,8 +15,8 @@ from memkit.memo import remembered
 from memkit.models import Kind, MemoryRecord
 from memkit.retrieval.lexicon import pair_keys, term_key
 from memkit.retrieval.postings import Keys
-from memkit.retrieval.text import STOP_WORDS, words
-from memkit.retrieval.times import TimePhrase, time_phrases
+from memkit.text.times import TimePhrase, time_phrases
+from memkit.text.words import STOP_WORDS, words
 
 if TYPE_CHECKING:
     Vector = NDArray[np.float32]

@@ -19,7 +19,7 @@ from memkit.retrieval.index import BankIndex, Floats, Ints
 from memkit.retrieval.lexicon import term_key
 from memkit.retrieval.postings import Found
 from memkit.retrieval.query import Asked, Query, read_query
-from memkit.retrieval.times import expand
+from memkit.text.times import expand
 
 SIGNALS_VERSION = "signals/1"
 SIGNALS: tuple[str, ...] = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memkit.retrieval.query import shared_words
 from memkit.retrieval.rank import Scored
-from memkit.retrieval.text import date_words
+from memkit.text.words import date_words
 
 _SHOWN_WORDS = 4
 

@@ -97,7 +97,7 @@ def endpoint(
     from memkit.net.client import Budget, JsonClient, capped
     from memkit.net.endpoint import configured
     from memkit.net.loop import network
-    from memkit.seams import SystemClock
+    from memkit.seams.clock import SystemClock
 
     if not model:
         raise InvalidConfig("the judge has no model", fix="name one with --judge-model")

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from memkit import __version__
-from memkit.embedders.base import Embedder
+from memkit.engine.decide import Attempt, Settings
 from memkit.errors import InvalidConfig, ModelError, ModelUnavailable
 from memkit.models import JSON, MemoryRecord, digest, to_json
-from memkit.pipeline.decide import Attempt, Settings
 from memkit.retrieval.weights import DEFAULT as DEFAULT_WEIGHTS
 from memkit.roles import role_prompt_hashes
+from memkit.seams.embedder import Embedder
 from memkit_train.evaluate import judge as judging
 from memkit_train.evaluate.banks import bank_figures
 from memkit_train.evaluate.data import Asked, Conversation, Dataset

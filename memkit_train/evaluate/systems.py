@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from memkit.backbones.base import Backbone, GenReply, GenRequest
-from memkit.embedders.base import Embedder
+from memkit.engine.bank import LiveBank
 from memkit.errors import InvalidConfig
 from memkit.models import MemoryRecord, Op, Turn, content_hash
-from memkit.pipeline.bank import LiveBank
 from memkit.retrieval import Query, RankerWeights, rank
+from memkit.seams.backbone import Backbone, GenReply, GenRequest
+from memkit.seams.embedder import Embedder
 from memkit_train.evaluate.data import Conversation
 from memkit_train.replay.env import Env, Policy, Trail
 from memkit_train.replay.play import ReplaySettings

@@ -13,8 +13,8 @@ from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from memkit.backbones.base import Backbone, GenReply, GenRequest, Sampling, all_or_error, generate_each
 from memkit.errors import ModelError
+from memkit.seams.backbone import Backbone, GenReply, GenRequest, Sampling, all_or_error, generate_each
 from memkit_train.rewards.cached import CachedBackbone
 
 

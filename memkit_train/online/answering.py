@@ -16,8 +16,8 @@ import random
 from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
 
-from memkit.backbones.base import GenReply, Sampling
-from memkit.pipeline.decide import Routing
+from memkit.engine.decide import Routing
+from memkit.seams.backbone import GenReply, Sampling
 from memkit_train.algorithms import grpo
 from memkit_train.algorithms.values import ScoredStep, StateGroup
 from memkit_train.online.decisions import seed_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memkit.embedders import make_embedder
-from memkit.pipeline.decide import Settings
+from memkit.engine.decide import Settings
 from memkit_train.collect import open_source, sides, validation
 from memkit_train.config import TrainConfig
 from memkit_train.evaluate.loaders import world

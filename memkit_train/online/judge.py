@@ -21,8 +21,8 @@ from typing import Any, Protocol
 
 from transformers import TrainerCallback
 
+from memkit.engine.decide import Routing
 from memkit.models import JSON
-from memkit.pipeline.decide import Routing
 from memkit_train import lora
 from memkit_train.online.answering import cited
 from memkit_train.online.settings import StopSettings

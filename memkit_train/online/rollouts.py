@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from memkit.backbones.base import GenReply
+from memkit.seams.backbone import GenReply
 from memkit_train.algorithms.values import ScoredStep
 from memkit_train.replay.env import Trail
 from memkit_train.rows import Row

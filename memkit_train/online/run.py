@@ -24,9 +24,9 @@ from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from memkit.embedders import make_embedder
-from memkit.embedders.base import Embedder
+from memkit.engine.decide import Settings
 from memkit.models import JSON, digest
-from memkit.pipeline.decide import Settings
+from memkit.seams.embedder import Embedder
 from memkit_train import lora
 from memkit_train.algorithms import grpo, logo, ppo
 from memkit_train.errors import Collapsed, Diverged, NoRows, OtherData

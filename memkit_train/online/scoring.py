@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memkit.backbones import make_backbone
-from memkit.backbones.base import Backbone
 from memkit.errors import InvalidConfig
+from memkit.seams.backbone import Backbone
 from memkit_train.online.acting import Acting, TimedBackbone
 from memkit_train.online.settings import RewardSettings
 from memkit_train.replay.env import Env, Policy, Trail

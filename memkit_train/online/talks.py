@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from memkit.embedders.base import Embedder
+from memkit.seams.embedder import Embedder
 from memkit_train.evaluate.loaders.world import as_conversation
 from memkit_train.replay.script import Scene, Script, script_of
 from memkit_train.rewards.base import Probed

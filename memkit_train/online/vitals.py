@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 
-from memkit.backbones.base import GenReply
 from memkit.models import JSON
+from memkit.seams.backbone import GenReply
 from memkit_train.online.settings import StopSettings
 from memkit_train.replay.env import Trail
 

@@ -5,7 +5,7 @@
     trails = env.run([(states[3], policy), …])       one decision each, generated together
     trails = env.run([(states[0], policy)], upto=None)   … or to the end of the script
 
-Nothing is re-implemented: every decision is the runtime's own generator (memkit.pipeline.decide), and many of them run
+Nothing is re-implemented: every decision is the runtime's own generator (memkit.engine.decide), and many of them run
 in step, so that one `generate` serves a step of all. A bank is a value: a snapshot is a reference, forking costs
 nothing, and every step of a trail keeps the bank before and after it.
 """
@@ -17,16 +17,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
 
-from memkit.backbones.base import Backbone, GenReply, GenRequest, Sampling
 from memkit.backbones.routed import RoutedBackbone
-from memkit.embedders.base import Embedder
 from memkit.embedders.cached import CachedEmbedder
+from memkit.engine.bank import LiveBank
+from memkit.engine.decide import ModelCall, Routing, Settings, Task, decide
 from memkit.errors import Conflict, MemkitError, ModelError, NotFound, OpRejected
 from memkit.models import Op
 from memkit.ops import BankState, Context, resolve
-from memkit.pipeline.bank import LiveBank
-from memkit.pipeline.decide import ModelCall, Routing, Settings, Task, decide
 from memkit.retrieval import RankerWeights, embed_text
+from memkit.seams.backbone import Backbone, GenReply, GenRequest, Sampling
+from memkit.seams.embedder import Embedder
 from memkit_train.replay.play import generate
 from memkit_train.replay.script import Scene, Script
 

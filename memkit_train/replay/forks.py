@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memkit.backbones.base import Backbone, GenReply, GenRequest, all_or_error, generate_each
+from memkit.engine.decide import ModelCall
 from memkit.errors import ModelError
-from memkit.pipeline.decide import ModelCall
+from memkit.seams.backbone import Backbone, GenReply, GenRequest, all_or_error, generate_each
 from memkit_train.replay.env import Env, Policy, State, Trail
 from memkit_train.replay.play import generate
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from memkit.backbones.base import Backbone, GenReply, GenRequest, Sampling, generate_each
-from memkit.embedders.base import Embedder
+from memkit.engine.bank import LiveBank
+from memkit.engine.decide import Routing, Settings
 from memkit.errors import (
     BadReply,
     MemkitError,
@@ -15,10 +15,10 @@ from memkit.errors import (
     ModelRefused,
     ReplyTooLarge,
 )
-from memkit.pipeline.bank import LiveBank
-from memkit.pipeline.decide import Routing, Settings
 from memkit.retrieval import Query, RankerWeights, Scored, rank
 from memkit.roles import AnswerDraft, Answerer, Prompt, Shown, reask_messages
+from memkit.seams.backbone import Backbone, GenReply, GenRequest, Sampling, generate_each
+from memkit.seams.embedder import Embedder
 
 PATIENCE_S = 3600.0
 """Nobody waits for a replayed reply: a queue before the model is no reason to give it up."""

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memkit.pipeline.decide import Settings
-from memkit.pipeline.practice import Practice
+from memkit.engine.decide import Settings
+from memkit.engine.served_with import Practice
 
 if TYPE_CHECKING:
     from memkit_train.config import DataConfig

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from memkit.backbones.base import Backbone
-from memkit.embedders.base import Embedder
-from memkit.pipeline.bank import LiveBank
-from memkit.pipeline.decide import Routing, Settings
+from memkit.engine.bank import LiveBank
+from memkit.engine.decide import Routing, Settings
 from memkit.retrieval import RankerWeights
+from memkit.seams.backbone import Backbone
+from memkit.seams.embedder import Embedder
 from memkit_train.evaluate import metrics as dialects
 from memkit_train.evaluate.judge import Ask, Prompting, judge
 from memkit_train.replay.env import Trail

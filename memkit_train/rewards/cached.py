@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from memkit.backbones.base import Backbone, GenReply, GenRequest, all_or_error, generate_each
+from memkit.engine.record import prompt_text
 from memkit.errors import ModelError
 from memkit.models import digest, to_json
-from memkit.pipeline.record import prompt_text
+from memkit.seams.backbone import Backbone, GenReply, GenRequest, all_or_error, generate_each
 
 
 class CachedBackbone:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from statistics import fmean
 
 from memkit.models import Op, Turn
-from memkit.retrieval.text import terms
+from memkit.text.words import terms
 
 _TELLING = re.compile(r"\b(?:[A-Z][\w'-]*|\w*\d\w*)\b")
 """Names and numbers: what cannot be a paraphrase."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from memkit.engine.decide import ModelCall
 from memkit.errors import BadReply, OpRejected
-from memkit.pipeline.decide import ModelCall
 from memkit_train.rewards.base import Rollout
 
 

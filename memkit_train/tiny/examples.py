@@ -10,10 +10,10 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from memkit.backbones.base import GenRequest
-from memkit.embedders.base import Embedder
-from memkit.pipeline.decide import Settings
+from memkit.engine.decide import Settings
 from memkit.roles import Extractor, Prompt
+from memkit.seams.backbone import GenRequest
+from memkit.seams.embedder import Embedder
 from memkit_train.evaluate.loaders.world import as_conversation
 from memkit_train.replay.env import Env, Policy
 from memkit_train.replay.play import AnswerTask, ReplaySettings, answer_batch

@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memkit.backbones.base import Backbone
-from memkit.embedders.base import Embedder
+from memkit.engine.decide import ModelCall, Settings
 from memkit.models import JSON, normalise
-from memkit.pipeline.decide import ModelCall, Settings
 from memkit.roles import Shown
+from memkit.seams.backbone import Backbone
+from memkit.seams.embedder import Embedder
 from memkit_train.evaluate.bootstrap import Estimate, mean_by_cluster
 from memkit_train.evaluate.loaders.world import as_conversation
 from memkit_train.replay.env import Env, Policy, Trail

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-from memkit.embedders.base import Embedder
+from memkit.seams.embedder import Embedder
 from memkit_train.tiny.curriculum import Stage
 from memkit_train.tiny.examples import Diet, Example, examples, world_of
 from memkit_train.tiny.probe import CLASSES, FOUND, LINES, READ, Labels, Places

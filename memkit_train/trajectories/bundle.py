@@ -26,13 +26,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from memkit.embedders.base import Embedder
+from memkit.engine.served_with import Practice, record, recorded
 from memkit.errors import InvalidConfig, InvalidInput
 from memkit.journal import Journal
 from memkit.models import JSON, MemoryRecord, content_hash, digest, to_json
-from memkit.pipeline.practice import Practice, record, recorded
 from memkit.retrieval import embed_text
-from memkit.seams import RandomIds, SystemClock
+from memkit.seams.clock import RandomIds, SystemClock
+from memkit.seams.embedder import Embedder
 from memkit_train.errors import BadBundle
 from memkit_train.trajectories.source import StoreSource, need_users
 

@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 
 from memkit.embedders import make_embedder
-from memkit.embedders.base import Embedder
 from memkit.models import Bank, MemoryRecord, Op
 from memkit.retrieval import BankIndex, Query, embed_text, rank
-from memkit.retrieval.text import terms
+from memkit.seams.embedder import Embedder
+from memkit.text.words import terms
 from memkit_train.trajectories.doubt import marks
 from memkit_train.trajectories.labels import labels
 from memkit_train.trajectories.moments import Moment, MomentIndex, moments

@@ -23,9 +23,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
 
-from memkit.embedders.base import Embedder
 from memkit.errors import InvalidInput
 from memkit.models import JSON
+from memkit.seams.embedder import Embedder
 from memkit_train.errors import NoRows
 from memkit_train.rows import GOOD
 from memkit_train.trajectories.credit import credit, learn_topics

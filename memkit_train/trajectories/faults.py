@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from memkit.embedders.base import Embedder
 from memkit.models import MemoryRecord, Op
-from memkit.retrieval.text import terms
+from memkit.seams.embedder import Embedder
+from memkit.text.words import terms
 from memkit_train.trajectories.credit import Crediting, destroyed, took_away
 from memkit_train.trajectories.moments import Moment
 from memkit_train.trajectories.rows import scores

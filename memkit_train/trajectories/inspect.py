@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from memkit.embedders import make_embedder
-from memkit.embedders.base import Embedder
 from memkit.models import JSON
+from memkit.seams.embedder import Embedder
 from memkit_train.errors import NoRows, NoSignal
 from memkit_train.trajectories.credit import credit, learn_topics
 from memkit_train.trajectories.labels import labels

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from memkit.embedders.base import Embedder
 from memkit.errors import BadReply
 from memkit.models import MemoryRecord, Turn
 from memkit.retrieval import BankIndex, Query, Scored, embed_text, rank
 from memkit.roles import Extractor, Fact
+from memkit.seams.embedder import Embedder
 from memkit_train.trajectories.values import Decision, Episode, TurnLog
 
 

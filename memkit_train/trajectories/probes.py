@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from memkit.embedders import make_embedder
-from memkit.embedders.base import Embedder
-from memkit.retrieval.stem import stem
-from memkit.retrieval.text import STOP_WORDS, fold, terms
+from memkit.seams.embedder import Embedder
+from memkit.text.stems import stem
+from memkit.text.words import STOP_WORDS, fold, terms
 from memkit_train.trajectories.credit import Crediting
 from memkit_train.trajectories.labels import labels
 from memkit_train.trajectories.source import TrajectorySource

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from memkit.engine.served_with import Practice, recorded
 from memkit.journal import DecisionRecord, Journal
 from memkit.models import JSON, Bank, micros
-from memkit.pipeline.practice import Practice, recorded
-from memkit.seams import RandomIds, SystemClock
+from memkit.seams.clock import RandomIds, SystemClock
 from memkit.store import SEALED, Trajectories
 from memkit.store.trajectories import was_used
 from memkit_train.errors import NoRows

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from memkit.retrieval.text import terms
+from memkit.text.words import terms
 from memkit_train.trajectories.values import AnswerEvent
 
 SURE = 0.6

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from memkit.backbones.base import GenReply, GenRequest, Usage
 from memkit.roles import Shown
+from memkit.seams.backbone import GenReply, GenRequest, Usage
 from memkit_train.worlds import language
 from memkit_train.worlds.language import MANY, Meaning
 from memkit_train.worlds.model import Episode

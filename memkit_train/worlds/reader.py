@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from memkit.embedders.base import Embedder
+from memkit.engine.bank import LiveBank
 from memkit.models import MemoryRecord
-from memkit.pipeline.bank import LiveBank
 from memkit.retrieval import Query, RankerWeights, rank
+from memkit.seams.embedder import Embedder
 from memkit_train.worlds import language, policies
 from memkit_train.worlds.model import Question
 from memkit_train.worlds.policies import Truth

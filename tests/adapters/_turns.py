@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from memkit.backbones.base import GenReply, GenRequest
 from memkit.errors import MemkitError
 from memkit.models import Bank, OpDraft
 from memkit.models import Turn as Said
 from memkit.roles import Extractor, Fact, Manager
+from memkit.seams.backbone import GenReply, GenRequest
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 SAID = Said("t_1", "i_1", Bank("ana"), 0, "user", "I adopted a dog named Buddy.", AT)

@@ -11,10 +11,10 @@ from memkit import Memory
 from memkit.adapters import Registry, build_adapter
 from memkit.adapters.opening import own_host
 from memkit.adapters.plan import with_stable
-from memkit.backbones.base import GenReply, GenRequest
 from memkit.backbones.routed import RoutedBackbone
 from memkit.errors import InvalidConfig, InvalidInput, StoreDamaged
 from memkit.retrieval import RankerWeights
+from memkit.seams.backbone import GenReply, GenRequest
 from tests.adapters._make import adapter
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from memkit.adapters.shadow import Compared, ShadowLog, report
-from memkit.backbones.base import GenReply, GenRequest
 from memkit.errors import ModelTimeout
+from memkit.seams.backbone import GenReply, GenRequest
 from tests.adapters._make import FakeHost, adapter
 from tests.adapters._sets import serving
 from tests.adapters._turns import Call, Turn

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from memkit.backbones.base import GenRequest, Sampling
 from memkit.errors import ModelError
 from memkit.roles.base import ChatMessage, Prompt, RoleName, View
+from memkit.seams.backbone import GenRequest, Sampling
 
 SCHEMA = {
     "type": "object",

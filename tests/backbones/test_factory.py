@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 
 from memkit.backbones import make_backbone, tiny_path
-from memkit.backbones.base import Backbone, generate_each
 from memkit.backbones.function import CallableBackbone
 from memkit.errors import (
     BadReply,
@@ -20,6 +19,7 @@ from memkit.errors import (
     ModelUnavailable,
     ReplyTooLarge,
 )
+from memkit.seams.backbone import Backbone, generate_each
 from tests.backbones._requests import failure, request
 
 

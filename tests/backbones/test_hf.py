@@ -19,7 +19,6 @@ pytest.importorskip("peft")
 
 import torch
 
-from memkit.backbones.base import Backbone, GenReply, GenRequest, Sampling
 from memkit.backbones.hf import HFBackbone, ScoreRequest
 from memkit.backbones.hf.lanes import Tree
 from memkit.errors import InvalidConfig, ModelRefused, ModelTimeout, ModelUnavailable
@@ -27,6 +26,7 @@ from memkit.models import Bank, MemoryRecord, Turn
 from memkit.roles import Answerer, Extractor, Fused, Manager
 from memkit.roles.base import ChatMessage, Fact, Prompt, Shown, View
 from memkit.roles.grammar import Grammar, alt, lit, repeat, seq, text
+from memkit.seams.backbone import Backbone, GenReply, GenRequest, Sampling
 from tests.tiny_models import tiny_checkpoint
 
 OPS = alt("NOOP", seq(repeat(seq(alt("ADD ", "UPDATE 1 "), text(40), "\n"), 0, 2), "DELETE ", alt("1", "2")))

@@ -17,10 +17,10 @@ import torch
 
 from memkit.adapters.hosts.base import AdapterArtifact, AdapterHost, ScoringHost
 from memkit.adapters.hosts.peft import PeftHost
-from memkit.backbones.base import GenRequest
 from memkit.backbones.hf import HFBackbone, ScoreRequest
 from memkit.errors import AdapterRejected, HostFull, InvalidConfig, ModelRefused
 from memkit.roles.base import ChatMessage, Prompt, View
+from memkit.seams.backbone import GenRequest
 from tests.tiny_models import tiny_adapter, tiny_checkpoint
 
 

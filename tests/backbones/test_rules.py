@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memkit.backbones.base import Backbone, GenRequest
 from memkit.backbones.rules import RuleBackbone
 from memkit.errors import OpRejected
 from memkit.models import Bank, MemoryRecord, Turn
 from memkit.ops import BankState, Context, apply
 from memkit.roles import Answerer, Extractor, Fact, Fused, Manager, Shown, reask_messages
+from memkit.seams.backbone import Backbone, GenRequest
 
 DAY = datetime(2023, 5, 8, 12, 0, tzinfo=UTC)
 RULES = RuleBackbone()

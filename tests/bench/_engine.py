@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memkit.backbones.base import GenRequest, Sampling
 from memkit.roles.base import ChatMessage, Prompt, View
 from memkit.roles.grammar import Grammar, repeat, seq, text
+from memkit.seams.backbone import GenRequest, Sampling
 from tests.bench._table import Row
 from tests.tiny_models import tiny_adapter, tiny_checkpoint
 

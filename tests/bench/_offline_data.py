@@ -14,8 +14,8 @@ from statistics import median
 
 from memkit.journal import DecisionRecord, Journal
 from memkit.models import Bank, digest, to_json
-from memkit.pipeline.sealer import Sealer
-from memkit.seams import RandomIds, SystemClock
+from memkit.runtime.sealer import Sealer
+from memkit.seams.clock import RandomIds, SystemClock
 from memkit.store import SEALED, Trajectories
 from memkit_train.trajectories import StoreSource
 from memkit_train.trajectories.inspect import inspect

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from memkit import Memory
 from memkit.adapters import Registry
-from memkit.backbones.base import Backbone
 from memkit.embedders import make_embedder
+from memkit.seams.backbone import Backbone
 from memkit_train import canaries
 from memkit_train.gate import Exposure, Verdict, gate
 from memkit_train.methods import sft

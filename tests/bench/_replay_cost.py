@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 from statistics import median
 
 from memkit.embedders.hash import HashEmbedder
+from memkit.engine.bank import LiveBank
 from memkit.models import Bank, MemoryRecord, OpDraft
 from memkit.ops import Context, resolve
-from memkit.pipeline.bank import LiveBank
 from memkit.retrieval import Scored
 from tests.bench._table import Row, as_text
 

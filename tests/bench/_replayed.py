@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memkit.backbones.base import Backbone, GenReply, GenRequest, Sampling
 from memkit.embedders import make_embedder
+from memkit.engine.record import prompt_text
 from memkit.models import digest
-from memkit.pipeline.record import prompt_text
+from memkit.seams.backbone import Backbone, GenReply, GenRequest, Sampling
 from memkit_train.replay import Env, Policy, scripts_of
 from memkit_train.trajectories import Decision, StoreSource
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from memkit.retrieval import RankerWeights
-from memkit.retrieval.text import STOP_WORDS
+from memkit.text.words import STOP_WORDS
 from tests.bench._locomo import CUTOFFS, Embedded
 from tests.bench._peer import run_peer
 

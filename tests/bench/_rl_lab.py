@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from memkit.backbones import make_backbone
-from memkit.backbones.base import Backbone, GenReply, GenRequest
 from memkit.embedders import make_embedder
+from memkit.seams.backbone import Backbone, GenReply, GenRequest
 from memkit_train import lora, tiny
 from memkit_train.evaluate.bootstrap import Estimate
 from memkit_train.online.acting import Acting, Clock

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memkit.backbones.base import GenReply, GenRequest
+from memkit.seams.backbone import GenReply, GenRequest
 
 Say = "str | Callable[[GenRequest], str]"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import resource
 import time
 
-from memkit.backbones.base import GenRequest
 from memkit.backbones.openai import OpenAIBackbone
 from memkit.errors import ModelError
 from memkit.roles.base import ChatMessage, Prompt, View
+from memkit.seams.backbone import GenRequest
 from tests import stub_server as stub
 from tests.bench._table import Row
 

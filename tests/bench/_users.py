@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from memkit.backbones.base import Backbone
 from memkit.backbones.hf import HFBackbone
+from memkit.seams.backbone import Backbone
 from memkit_train.loop.chatbot import AT_ONCE, Chatbot, Visit
 from memkit_train.replay.env import beside
 from memkit_train.worlds import Episode, Manners

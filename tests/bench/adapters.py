@@ -27,8 +27,8 @@ from typing import Any
 from memkit import Memory
 from memkit.adapters import AdapterSet, Registry, VLLMHost, promote
 from memkit.adapters.hosts.vllm import resolvable
-from memkit.backbones.base import GenReply
 from memkit.errors import AdapterError, MemkitError, ProbeFailed, StaleAlias
+from memkit.seams.backbone import GenReply
 from tests.adapters._hostile import HOSTILE
 from tests.adapters._make import FakeHost, adapter
 from tests.adapters._sets import serving

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from memkit import AsyncMemory, Memory
+from memkit.engine.record import RECORD_VERSION
 from memkit.models import digest
-from memkit.pipeline.record import RECORD_VERSION
 from tests.bench import _engine, _transport
 from tests.bench._peer import PeerMissing, run_peer
 from tests.bench._scripted import Scripted

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 
 from memkit.embedders import make_embedder
-from memkit.pipeline.decide import Routing
+from memkit.engine.decide import Routing
 from memkit_train import lora, tiny
 from memkit_train.online.acting import Acting, Clock
 from memkit_train.online.answering import cited

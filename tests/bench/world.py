@@ -124,10 +124,10 @@ def _open(full: bool) -> list[Row]:
 
 
 def _decode(full: bool) -> list[Row]:
-    from memkit.backbones.base import GenRequest
     from memkit.backbones.hf import HFBackbone
     from memkit.models import Bank, Turn
     from memkit.roles import Extractor
+    from memkit.seams.backbone import GenRequest
     from memkit_train.tiny import checkpoint
     from memkit_train.worlds import generate
 

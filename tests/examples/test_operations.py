@@ -12,10 +12,10 @@ import pytest
 
 from memkit import Memory
 from memkit.adapters import Registry
-from memkit.backbones.base import GenReply, GenRequest
 from memkit.backbones.rules import RuleBackbone
 from memkit.errors import GateRefused
 from memkit.roles import role_prompt_hashes
+from memkit.seams.backbone import GenReply, GenRequest
 from memkit_train import retrain
 from tests.adapters._make import TEMPLATE, TOKENIZER, FakeHost, adapter
 from tests.examples.test_examples import load, run

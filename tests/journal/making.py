@@ -12,7 +12,7 @@ from pathlib import Path
 
 from memkit.journal import Intake, Journal
 from memkit.models import Bank, OpDraft, Turn
-from memkit.seams import RandomIds, SystemClock
+from memkit.seams.clock import RandomIds, SystemClock
 
 IDS = RandomIds()
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memkit import Memory
-from memkit.pipeline.bigbank import BigBank
+from memkit.engine.big_bank import BigBank
 
 SMALL, LARGE = 40, 300
 CONFIG = {"preselect_from": SMALL, "preselect": 60, "project_idle_s": 1e6, "project_every": 10**6}

@@ -120,7 +120,7 @@ def test_the_doctor_finds_the_damage_and_repairs_it(store: Path, damage: Callabl
 
 
 def test_reembedding_replaces_every_vector_and_keeps_every_memory(store: Path) -> None:
-    from memkit.pipeline.adopting import adopt_embedder
+    from memkit.runtime.reembed import adopt_embedder
 
     assert [problem.repaired for problem in adopt_embedder(store, "hash")] == [True]
     with Memory(store) as memory:

@@ -17,8 +17,8 @@ from memkit import Memory
 from memkit.embedders import close_embedder, make_embedder
 from memkit.embedders.recorded import Recorded, remade
 from memkit.errors import EmbedderError, EmbedderMismatch, NotAStore
-from memkit.pipeline.adopting import adopt_embedder
-from memkit.pipeline.embedding import embedder_for
+from memkit.runtime.reembed import adopt_embedder
+from memkit.runtime.store_embedder import embedder_for
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -113,7 +113,8 @@ def test_a_failing_embedder_is_not_adopted_by_an_empty_store_either(tmp_path: Pa
 KILLED = """
     import os, sys
     from pathlib import Path
-    from memkit.pipeline import adopting, projector
+    from memkit.runtime import reembed
+    from memkit.runtime import projector
     from tests.memory.test_embedder import Apps
     class Killer(Apps):
         calls = 0
@@ -123,7 +124,7 @@ KILLED = """
                 os._exit(9)
             return super().embed(texts)
     projector.name_embedder = lambda *_: os._exit(9)
-    adopting.adopt_embedder(Path(sys.argv[1]), Killer("new", 4))
+    reembed.adopt_embedder(Path(sys.argv[1]), Killer("new", 4))
 """
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from memkit import Memory
 from memkit import errors as e
-from memkit.backbones.base import GenReply, GenRequest
-from memkit.pipeline.runtime import Runtime
+from memkit.runtime.runtime import Runtime
+from memkit.seams.backbone import GenReply, GenRequest
 
 NOTHING = "[]"
 
@@ -138,7 +138,7 @@ def test_a_turn_that_was_parked_once_is_applied_without_a_reason(tmp_path: Path)
 
 
 def test_what_was_decided_is_no_longer_owed(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memkit.pipeline.runtime._OWED", 4)
+    monkeypatch.setattr("memkit.runtime.runtime._OWED", 4)
     for number in range(20):
         memory.add(f"I like tea number {number}", user_id=f"user {number}", wait=False)
         while memory.stats()["pending"]:
@@ -206,7 +206,7 @@ def test_a_forked_child_starts_workers_of_its_own(memory: Memory) -> None:
 
 
 def test_parts_are_made_once_whichever_thread_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from memkit.pipeline import workers
+    from memkit.runtime import workers
 
     made: list[int] = []
 

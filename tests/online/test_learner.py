@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from memkit.backbones.base import GenReply, GenRequest, Sampling
 from memkit.errors import InvalidConfig
 from memkit.roles import Fact, Manager
+from memkit.seams.backbone import GenReply, GenRequest, Sampling
 from memkit_train import lora
 from memkit_train.online.learner import learner
 from tests.online import model

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from memkit.embedders.hash import HashEmbedder
+from memkit.engine.bank import LiveBank
 from memkit.models import Bank, Op, OpDraft
 from memkit.ops import Context, resolve
-from memkit.pipeline.bank import LiveBank
 from memkit.retrieval import BankIndex, Query, rank
 from memkit.retrieval.vectors import Matrix, Vectors
 from tests.retrieval._banks import WORDS

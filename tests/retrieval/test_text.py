@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memkit.retrieval.stem import stem
-from memkit.retrieval.text import terms, words
+from memkit.text.stems import stem
+from memkit.text.words import terms, words
 
 
 @pytest.mark.parametrize(

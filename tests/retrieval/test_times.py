@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memkit.retrieval.times import expand, time_phrases
+from memkit.text.times import expand, time_phrases
 
 TODAY = date(2023, 10, 18)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memkit.backbones.base import GenReply, GenRequest
 from memkit.models import Turn
+from memkit.seams.backbone import GenReply, GenRequest
 from memkit_train.evaluate.loaders.world import as_conversation
 from memkit_train.worlds import Episode, OracleBackbone
 

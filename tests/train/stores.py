@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit import Memory
-from memkit.backbones.base import Backbone
+from memkit.seams.backbone import Backbone
 from memkit_train.trajectories import StoreSource
 from memkit_train.trajectories.labels import labels
 from memkit_train.trajectories.splits import Split

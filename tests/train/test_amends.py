@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from memkit.backbones.base import GenReply, GenRequest
 from memkit.embedders import make_embedder
 from memkit.errors import InvalidConfig
+from memkit.seams.backbone import GenReply, GenRequest
 from memkit_train import amends, rowfile
 from memkit_train.amends import Amend, Case, amend, blamed, row_of, to_blame
 from memkit_train.collect import sides

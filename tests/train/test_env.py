@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from memkit.embedders import make_embedder
+from memkit.engine.record import prompt_text
 from memkit.models import digest
-from memkit.pipeline.record import prompt_text
 from memkit_train.replay import Env, Policy, script_of, scripts_of
 from memkit_train.replay.env import lockstep
 from memkit_train.trajectories import StoreSource
@@ -99,7 +99,7 @@ def test_what_the_app_did_itself_is_done_again_where_it_still_applies(tmp_path: 
 
 
 def test_others_answer_in_the_roles_that_are_not_trained(env: Env) -> None:
-    from memkit.backbones.base import GenReply
+    from memkit.seams.backbone import GenReply
     from memkit_train.replay.env import beside
 
     class Deaf(OracleBackbone):

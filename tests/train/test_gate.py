@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import pytest
 
-from memkit.backbones.base import Backbone, GenReply, GenRequest
 from memkit.embedders import make_embedder
 from memkit.errors import ModelError, ModelRefused, ModelUnavailable
+from memkit.seams.backbone import Backbone, GenReply, GenRequest
 from memkit_train.evaluate import metrics
 from memkit_train.gate import Exposure, Limits, Verdict, gate
 from memkit_train.replay import Env, Policy, script_of

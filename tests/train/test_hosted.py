@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from memkit.embedders import make_embedder
-from memkit.seams import RandomIds
+from memkit.seams.clock import RandomIds
 from memkit_train import collect
 from memkit_train.config import TrainConfig
 from memkit_train.errors import NoRows, WrongTemplate

@@ -11,9 +11,9 @@ import pytest
 from memkit import Config, Memory
 from memkit.adapters.verify import read_manifest
 from memkit.embedders import make_embedder
+from memkit.engine.record import prompt_text
+from memkit.engine.served_with import Practice, recorded
 from memkit.models import digest
-from memkit.pipeline.practice import Practice, recorded
-from memkit.pipeline.record import prompt_text
 from memkit.roles import role_prompt_hashes
 from memkit_train import amends, retrain
 from memkit_train.amends import blamed

@@ -15,8 +15,8 @@ from memkit.embedders import make_embedder
 from memkit.errors import InvalidInput
 from memkit.journal import DecisionRecord, Journal
 from memkit.models import Bank, digest, to_json
-from memkit.pipeline.sealer import Sealer
-from memkit.seams import RandomIds, SystemClock
+from memkit.runtime.sealer import Sealer
+from memkit.seams.clock import RandomIds, SystemClock
 from memkit.store import SEALED, Trajectories
 from memkit_train.errors import BadBundle, Leakage, NoRows
 from memkit_train.rows import TokenRow

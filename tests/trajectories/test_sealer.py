@@ -12,8 +12,8 @@ from memkit import Memory
 from memkit.errors import StoreDamaged
 from memkit.journal import DecisionRecord, Journal
 from memkit.models import Bank, digest
-from memkit.pipeline.sealer import GROUP, Sealer
-from memkit.seams import RandomIds, SystemClock
+from memkit.runtime.sealer import GROUP, Sealer
+from memkit.seams.clock import RandomIds, SystemClock
 from memkit.store import SEALED, Trajectories
 
 

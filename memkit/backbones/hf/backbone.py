@@ -24,7 +24,6 @@ from typing import Any
 
 import torch
 
-from memkit.backbones.base import GenReply, GenRequest, Usage, all_or_error
 from memkit.backbones.hf import adapters, checkpoint
 from memkit.backbones.hf.lanes import Lane, Tree
 from memkit.backbones.hf.masks import Masks
@@ -33,6 +32,7 @@ from memkit.backbones.hf.vocabulary import read_vocabulary
 from memkit.backbones.hf.worker import Job, Worker, Written
 from memkit.errors import HostFull, InvalidConfig, MemkitError, ModelError, ModelRefused, ModelUnavailable
 from memkit.roles.base import Prompt
+from memkit.seams.backbone import GenReply, GenRequest, Usage, all_or_error
 
 _GRACE_S = 5.0
 """A caller waits this much longer than its deadline before it gives up on the worker itself."""

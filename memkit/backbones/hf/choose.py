@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from memkit.backbones.base import Sampling
+from memkit.seams.backbone import Sampling
 
 NEAR_TIE = 1e-4
 """Nats. Batched and lone float32 logits differ by about 1e-6 to 1e-5; closer scores than this are decided afresh."""

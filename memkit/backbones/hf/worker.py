@@ -16,11 +16,11 @@ from typing import Any
 
 import torch
 
-from memkit.backbones.base import Sampling
 from memkit.backbones.hf.choose import NEAR_TIE, Choice, Wish, choose
 from memkit.backbones.hf.lanes import Lane
 from memkit.backbones.hf.masks import GrammarMask, Spot
 from memkit.errors import MemkitError, ModelTimeout, ModelUnavailable
+from memkit.seams.backbone import Sampling
 
 _PADDING = 1.3
 """Prompts of one prefill may differ by this much in length; beyond it, padding costs more than a second pass."""

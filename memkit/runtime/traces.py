@@ -11,13 +11,13 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from memkit.engine import implicit_feedback
 from memkit.errors import NotFound, StoreError
 from memkit.models import Bank, Turn, digest
-from memkit.pipeline import implicit
 
 if TYPE_CHECKING:
     from memkit.journal import FeedbackRecord, Journal, Trace
-    from memkit.seams import Clock
+    from memkit.seams.clock import Clock
 
 _GROUP = 64
 _DELAY_S = 0.25
@@ -55,7 +55,7 @@ class TraceBuffer:
         """The user has said something since the last answer."""
         with self._lock:
             trace_id, question = self._answered.get(_talk(bank), ("", ""))
-            found = implicit.signal(question, turns) if trace_id else None
+            found = implicit_feedback.signal(question, turns) if trace_id else None
             if found is None:
                 return
             del self._answered[_talk(bank)]

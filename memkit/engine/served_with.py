@@ -17,8 +17,8 @@ from memkit.errors import InvalidConfig
 from memkit.models import JSON, to_json
 
 if TYPE_CHECKING:
+    from memkit.engine.decide import Settings
     from memkit.journal import Journal
-    from memkit.pipeline.decide import Settings
 
 _META = "practice"
 _KEYS = ("guard", "reasks", "candidates", "fused_candidates", "context_turns")
@@ -39,7 +39,7 @@ class Practice:
 
     def settings(self, mode: str | None = None, instructions: str | None = None) -> Settings:
         """For `decide`; None: as recorded."""
-        from memkit.pipeline.decide import Settings
+        from memkit.engine.decide import Settings
 
         config = self.config
         return Settings(

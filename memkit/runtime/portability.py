@@ -19,7 +19,7 @@ from memkit.journal.incoming import Incoming
 from memkit.models import JSON, to_json
 
 if TYPE_CHECKING:
-    from memkit.pipeline.runtime import Runtime
+    from memkit.runtime.runtime import Runtime
 
 FORMAT = 1
 _MAX_LINE = 64 * 1024 * 1024

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import MAXYEAR, date, timedelta
 
-from memkit.retrieval.text import MONTHS
+from memkit.text.words import MONTHS
 
 FOREVER = date.max.toordinal()
 LONG_AGO = 1

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from memkit.backbones.base import Backbone, GenRequest, Sampling
+from memkit.engine.decide import Attempt, ModelCall, Routing, Settings, was_cut
 from memkit.errors import BadReply, ModelError
-from memkit.pipeline.decide import Attempt, ModelCall, Routing, Settings, was_cut
 from memkit.retrieval import Scored
 from memkit.roles import AnswerDraft, Answerer, Shown, reask_messages
+from memkit.seams.backbone import Backbone, GenRequest, Sampling
 
 
 def answer_steps(

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from memkit.memo import remembered
 from memkit.models import MemoryRecord
-from memkit.retrieval.stem import stem
+from memkit.text.stems import stem
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",

@@ -15,10 +15,10 @@ from memkit.embedders.deferred import DEFAULT_IDENTITY
 from memkit.embedders.recorded import name_of
 from memkit.errors import InvalidInput, NotAStore
 from memkit.journal.disk import MARKER
-from memkit.pipeline import upkeep
-from memkit.pipeline.embedding import recorded
-from memkit.pipeline.runtime import Runtime
 from memkit.results import Problem
+from memkit.runtime import care
+from memkit.runtime.runtime import Runtime
+from memkit.runtime.store_embedder import recorded
 
 
 def adopt_embedder(path: Path, embedder: Any) -> list[Problem]:
@@ -28,8 +28,8 @@ def adopt_embedder(path: Path, embedder: Any) -> list[Problem]:
         raise NotAStore(f"there is no store at {path}", fix="check the path")
     runtime = Runtime(path, embedder=embedder, config={"workers": 0}, adopting=True)
     try:
-        upkeep.finish_erasures(runtime)
-        return upkeep.doctor(runtime, repair=False, reembed=True)
+        care.finish_erasures(runtime)
+        return care.doctor(runtime, repair=False, reembed=True)
     finally:
         runtime.close()
 

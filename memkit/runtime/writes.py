@@ -16,7 +16,7 @@ from memkit.results import AddResult
 
 if TYPE_CHECKING:
     from memkit.journal import Accepted, IntakeState
-    from memkit.pipeline.runtime import Runtime
+    from memkit.runtime.runtime import Runtime
 
 
 def add(

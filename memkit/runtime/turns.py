@@ -15,15 +15,15 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from memkit.backbones.base import Backbone, Sampling, generate_each
 from memkit.config import Config
-from memkit.embedders.base import Embedder
+from memkit.engine.decide import Decided, Routing, Settings, Task, decide, drive
+from memkit.engine.record import decision_record, described
 from memkit.errors import Conflict, EmbedderError, MemkitError, NotFound, OpRejected, StoreError
 from memkit.models import Bank, Turn
-from memkit.pipeline.decide import Decided, Routing, Settings, Task, decide, drive
-from memkit.pipeline.reader import BankReader
-from memkit.pipeline.record import decision_record, described
-from memkit.seams import Clock, Ids
+from memkit.runtime.banks import BankReader
+from memkit.seams.backbone import Backbone, Sampling, generate_each
+from memkit.seams.clock import Clock, Ids
+from memkit.seams.embedder import Embedder
 
 if TYPE_CHECKING:
     from memkit.journal import Claim, Intake, IntakeState, Journal

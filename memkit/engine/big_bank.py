@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from memkit.embedders.base import Embedder
+from memkit.engine.bank import LiveBank
 from memkit.models import Kind, MemoryRecord, Op
 from memkit.ops import BankView
-from memkit.pipeline.bank import LiveBank
 from memkit.retrieval import RankerWeights, Scored
+from memkit.seams.embedder import Embedder
 
 if TYPE_CHECKING:
     import numpy as np

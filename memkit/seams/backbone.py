@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from memkit.errors import ModelError
-from memkit.roles.base import Prompt
+
+if TYPE_CHECKING:
+    from memkit.roles.base import Prompt
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from memkit.config import Config
-from memkit.embedders.base import Embedder
 from memkit.embedders.recorded import Recorded
 from memkit.errors import EmbedderMismatch
 from memkit.models import Op
-from memkit.pipeline.embedding import is_named, mismatch, name_embedder
-from memkit.pipeline.sealer import Sealer
+from memkit.runtime.sealer import Sealer
+from memkit.runtime.store_embedder import is_named, mismatch, name_embedder
+from memkit.seams.embedder import Embedder
 
 if TYPE_CHECKING:
     from memkit.journal import Journal

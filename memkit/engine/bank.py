@@ -14,10 +14,10 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memkit.embedders.base import Embedder
 from memkit.models import Kind, MemoryRecord, Op
 from memkit.ops import BankState
 from memkit.retrieval import BankIndex, Query, RankerWeights, Scored, embed_text, rank
+from memkit.seams.embedder import Embedder
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,10 +11,10 @@ from memkit.embedders.recorded import Recorded, dimension, name_of, remade
 from memkit.errors import EmbedderMismatch
 from memkit.journal import Journal
 from memkit.journal.disk import MARKER
-from memkit.seams import RandomIds, SystemClock
+from memkit.seams.clock import RandomIds, SystemClock
 
 if TYPE_CHECKING:
-    from memkit.embedders.base import Embedder
+    from memkit.seams.embedder import Embedder
 
 _NAME = "embedder"
 
@@ -76,7 +76,7 @@ def mismatch(stored: str, ours: str, path: Path) -> EmbedderMismatch:
     change = (
         f"memkit doctor {shlex.quote(str(path))} --reembed --embedder {other}"
         if other
-        else "memkit.pipeline.adopting.adopt_embedder(path, embedder)"
+        else "memkit.runtime.reembed.adopt_embedder(path, embedder)"
     )
     return EmbedderMismatch(
         f"this store was built with the embedder {stored}, not {ours}",

@@ -12,24 +12,24 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from memkit.backbones.base import Backbone, Sampling
 from memkit.config import Config
-from memkit.embedders.base import Embedder
+from memkit.engine.answer import answer_steps
+from memkit.engine.bank import LiveBank
+from memkit.engine.citations import infer_citations
+from memkit.engine.decide import Decided, Routing, Settings
+from memkit.engine.record import decision_record
 from memkit.errors import BadReply, InvalidInput, NoModel, NotFound
 from memkit.journal import FeedbackRecord, Trace
 from memkit.journal.records import TraceKind
 from memkit.models import JSON, Bank, digest
-from memkit.pipeline.answering import answer_steps
-from memkit.pipeline.ask import Ask
-from memkit.pipeline.bank import LiveBank
-from memkit.pipeline.citing import infer_citations
-from memkit.pipeline.decide import Decided, Routing, Settings
-from memkit.pipeline.reader import BankReader
-from memkit.pipeline.record import decision_record
-from memkit.pipeline.traces import TraceBuffer
 from memkit.results import Answer, ContextBlock, Hit, Hits
 from memkit.retrieval import Query, RankerWeights, Scored, rank, render_context, why
-from memkit.seams import Clock, Ids
+from memkit.runtime.banks import BankReader
+from memkit.runtime.read_request import Ask
+from memkit.runtime.traces import TraceBuffer
+from memkit.seams.backbone import Backbone, Sampling
+from memkit.seams.clock import Clock, Ids
+from memkit.seams.embedder import Embedder
 
 if TYPE_CHECKING:
     from memkit.filters import Condition

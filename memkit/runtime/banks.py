@@ -15,20 +15,20 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from memkit.config import Config
-from memkit.embedders.base import Embedder
 from memkit.errors import EmbedderMismatch, StoreDamaged
 from memkit.models import Bank, MemoryRecord, Op
 from memkit.ops import BankState
+from memkit.seams.embedder import Embedder
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from memkit.engine.bank import LiveBank
+    from memkit.engine.big_bank import BigBank
     from memkit.filters import Condition
     from memkit.journal import Journal
     from memkit.models import Kind
-    from memkit.pipeline.bank import LiveBank
-    from memkit.pipeline.bigbank import BigBank
     from memkit.store import Projection, Slice
 
 log = logging.getLogger("memkit")
@@ -102,7 +102,7 @@ class BankReader:
         banks = tuple(self._journal.user_banks(user_id))
         if len(banks) == 1:
             return self._whole(user_id, banks[0][0].agent_id)
-        from memkit.pipeline.bank import LiveBank
+        from memkit.engine.bank import LiveBank
 
         if not banks:
             return LiveBank.empty(self._embedder)
@@ -121,7 +121,7 @@ class BankReader:
     # -- banks too large to be held ------------------------------------------------------------------------------
 
     def _big(self, user_id: str, agent_id: str | None, size: int) -> BigBank:
-        from memkit.pipeline.bigbank import BigBank
+        from memkit.engine.big_bank import BigBank
 
         def narrow(
             text: str, vector: NDArray[np.float32], kinds: Sequence[Kind] | None, condition: Condition | None
@@ -145,7 +145,7 @@ class BankReader:
         condition: Condition | None,
     ) -> LiveBank:
         """The rows that LanceDB selects, and every row that was written since LanceDB's watermark."""
-        from memkit.pipeline.bank import LiveBank
+        from memkit.engine.bank import LiveBank
 
         def selected() -> Slice:
             return self._projection().preselect(
@@ -171,7 +171,7 @@ class BankReader:
 
     def as_of(self, user_id: str, agent_id: str | None, when: int | datetime) -> LiveBank:
         """What the store knew at a sequence number, or what had been said by a moment of conversation time."""
-        from memkit.pipeline.bank import LiveBank
+        from memkit.engine.bank import LiveBank
 
         banks = [Bank(user_id, agent_id)] if agent_id is not None else [b for b, _ in self._journal.user_banks(user_id)]
         records: list[MemoryRecord] = []
@@ -229,14 +229,14 @@ class BankReader:
         return len(BankState().fold(self._journal.ops(bank=bank, upto=seq)))
 
     def _from_projection(self, bank: Bank, seq: int) -> LiveBank:
-        from memkit.pipeline.bank import LiveBank
+        from memkit.engine.bank import LiveBank
 
         only = len(self._journal.user_banks(bank.user_id)) == 1
         live = LiveBank.projected(self._projection().slice(bank.user_id, bank.agent_id, only_bank=only))
         return live.after(self._journal.ops(bank=bank, after=live.seq, upto=seq), self._embedder)
 
     def _from_journal(self, bank: Bank, seq: int) -> LiveBank:
-        from memkit.pipeline.bank import LiveBank
+        from memkit.engine.bank import LiveBank
 
         return LiveBank.of([record for _, record in self._journal.live(bank=bank)], self._embedder, seq)
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from memkit.backbones.base import GenReply, GenRequest, Sampling
-from memkit.embedders.base import Embedder
+from memkit.engine.bank import LiveBank
+from memkit.engine.big_bank import BigBank
 from memkit.errors import BadReply, Conflict, MemkitError, ModelError, NotFound, OpRejected
 from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn
 from memkit.ops import Context, GuardLimits, check_batch, check_caps, resolve
-from memkit.pipeline.bank import LiveBank
-from memkit.pipeline.bigbank import BigBank
 from memkit.retrieval import RankerWeights, Scored
 from memkit.roles import Extractor, Fact, Fused, Manager, Prompt, Shown, reask_messages
+from memkit.seams.backbone import GenReply, GenRequest, Sampling
+from memkit.seams.embedder import Embedder
 
 Steps = Generator[list[GenRequest], list["GenReply | ModelError"], "Decided"]
 

@@ -15,13 +15,13 @@ from memkit.inputs import scope_id
 from memkit.memo import forget_texts
 from memkit.models import JSON, Bank, MemoryRecord
 from memkit.ops import BankState
-from memkit.pipeline.ask import Ask
 from memkit.results import EraseReceipt, Page, ParkedTurn, Problem
+from memkit.runtime.read_request import Ask
 from memkit.store import SEALED
 
 if TYPE_CHECKING:
     from memkit.journal import DecisionRecord
-    from memkit.pipeline.runtime import Runtime
+    from memkit.runtime.runtime import Runtime
 
 _SCAN = 1_000
 _BY_THE_APP = "open the store with its embedder and call flush(): LanceDB is built anew from the journal"

@@ -14,29 +14,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from memkit.config import Config
-from memkit.embedders.base import close_embedder
 from memkit.embedders.deferred import default_or
 from memkit.embedders.recorded import Recorded
 from memkit.errors import InvalidConfig, StoreClosed
 from memkit.inputs import has_surrogates, path_of, text_of
 from memkit.journal import Journal
 from memkit.models import Bank
-from memkit.pipeline.embedding import check_embedder, is_named
-from memkit.pipeline.projector import Projector
-from memkit.pipeline.reader import BankReader
-from memkit.pipeline.sealer import Sealer
-from memkit.pipeline.traces import TraceBuffer
-from memkit.seams import Clock, Ids, RandomIds, SystemClock
+from memkit.runtime.banks import BankReader
+from memkit.runtime.projector import Projector
+from memkit.runtime.sealer import Sealer
+from memkit.runtime.store_embedder import check_embedder, is_named
+from memkit.runtime.traces import TraceBuffer
+from memkit.seams.clock import Clock, Ids, RandomIds, SystemClock
+from memkit.seams.embedder import close_embedder
 
 if TYPE_CHECKING:
     from memkit.adapters import AdapterSet
-    from memkit.backbones.base import Backbone
-    from memkit.embedders.base import Embedder
-    from memkit.pipeline.asking import Asking
-    from memkit.pipeline.decide import Decided, Routing, Settings
-    from memkit.pipeline.workers import Workers
-    from memkit.pipeline.writer import TurnWriter
+    from memkit.engine.decide import Decided, Routing, Settings
     from memkit.retrieval import RankerWeights
+    from memkit.runtime.reads import Asking
+    from memkit.runtime.turns import TurnWriter
+    from memkit.runtime.workers import Workers
+    from memkit.seams.backbone import Backbone
+    from memkit.seams.embedder import Embedder
     from memkit.store import Projection, Trajectories
 
 # A library stays quiet unless the app sets logging up: what went wrong with a turn is in `parked()`.
@@ -150,7 +150,7 @@ class Runtime:
 
     @_Part
     def settings(self) -> Settings:
-        from memkit.pipeline.decide import Settings
+        from memkit.engine.decide import Settings
 
         backbone, config = self.backbone, self.config
         style = backbone.style
@@ -184,7 +184,7 @@ class Runtime:
 
     @_Part
     def writer(self) -> TurnWriter:
-        from memkit.pipeline.writer import TurnWriter
+        from memkit.runtime.turns import TurnWriter
 
         return TurnWriter(
             self.journal, self.reader, lambda: self.backbone, self.embedder, self.settings, self.config,
@@ -194,7 +194,7 @@ class Runtime:
 
     @_Part
     def practice(self) -> str:
-        from memkit.pipeline.practice import Practice
+        from memkit.engine.served_with import Practice
 
         return Practice(self.settings.mode, self._instructions, self.config).text
 
@@ -208,13 +208,13 @@ class Runtime:
 
     @_Part
     def workers(self) -> Workers:
-        from memkit.pipeline.workers import Workers
+        from memkit.runtime.workers import Workers
 
         return Workers(self.journal, self.writer, self.config.workers)
 
     @_Part
     def asking(self) -> Asking:
-        from memkit.pipeline.asking import Asking
+        from memkit.runtime.reads import Asking
 
         return Asking(
             self.journal, self.reader, self.traces, self.embedder, lambda: self.answerer,
@@ -226,9 +226,9 @@ class Runtime:
 
     def deciding(self) -> None:
         """A decision is about to be logged: what it was made with is on record first."""
-        from memkit.pipeline import practice
+        from memkit.engine import served_with
 
-        practice.record(self.journal, self.practice, instead=self._model is not None)
+        served_with.record(self.journal, self.practice, instead=self._model is not None)
 
     def applied(self, bank: Bank, ops: int) -> None:
         if ops:
@@ -241,7 +241,7 @@ class Runtime:
             yield {}
             return
         with self.adapters.lease(user_id, _ROLES) as leases:
-            from memkit.pipeline.decide import Routing
+            from memkit.engine.decide import Routing
 
             yield {
                 role: Routing(lease.name, lease.alias, lease.version, lease.propensity)

@@ -11,7 +11,7 @@ from memkit.errors import MemkitError, StoreClosed
 
 if TYPE_CHECKING:
     from memkit.journal import Journal
-    from memkit.pipeline.writer import TurnWriter
+    from memkit.runtime.turns import TurnWriter
 
 log = logging.getLogger("memkit")
 

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 
-from memkit.backbones.base import GenReply
+from memkit.engine.decide import ModelCall
 from memkit.errors import MemkitError
-from memkit.journal import DecisionRecord
-from memkit.models import JSON, Bank, digest, to_json
-from memkit.pipeline.decide import ModelCall
+from memkit.models import JSON, Bank, DecisionRecord, digest, to_json
 from memkit.roles import Prompt, Shown
+from memkit.seams.backbone import GenReply
 
 RECORD_VERSION = 1
 

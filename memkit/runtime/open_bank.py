@@ -15,8 +15,8 @@ from memkit.errors import InvalidText, NotFound
 from memkit.models import Bank, Kind, MemoryRecord, Op, OpDraft, Turn
 
 if TYPE_CHECKING:
-    from memkit.embedders.base import Embedder
-    from memkit.pipeline.runtime import Runtime
+    from memkit.runtime.runtime import Runtime
+    from memkit.seams.embedder import Embedder
 
 _LOOK_S = 0.1
 """Another process decides without telling this one; so long at most until that is seen."""

@@ -1,0 +1,1 @@
+"""The wiring of one open store: writes, reads, turns, banks, projection, traces, care."""

@@ -1,0 +1,84 @@
+"""What 0.1.0 wrote is opened, found, undone, erased and imported as it was."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memkit import Memory
+from memkit.adapters.verify import inspect
+from memkit.models import Bank
+from memkit.ops import BankState
+
+DATA = Path(__file__).parents[1] / "data" / "0.1.0"
+EXPECTED: dict[str, Any] = json.loads((DATA / "expected.json").read_text())
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    with tarfile.open(DATA / "made.tar.gz") as tar:
+        tar.extractall(tmp_path, filter="data")
+    return tmp_path
+
+
+@pytest.fixture
+def old(made: Path) -> Iterator[Memory]:
+    with Memory(made / "store", config={"workers": 0}) as memory:
+        yield memory
+
+
+def banks(memory: Memory) -> dict[str, str]:
+    """Bank → hash of what was decided in it."""
+    found: dict[str, str] = {}
+    for name in EXPECTED["banks"]:
+        bank = Bank(*name.split("/"))
+        records = (r for _, r in memory._runtime.journal.live(bank=bank) if r.kind != "turn")
+        found[name] = BankState({record.id: record for record in records}).hash()
+    return found
+
+
+def test_it_holds_what_it_held(old: Memory) -> None:
+    assert old.users() == EXPECTED["users"]
+    assert banks(old) == EXPECTED["banks"]
+    for user, rows in EXPECTED["list"].items():
+        listed = [[r.id, r.text, r.kind, r.revision, list(r.source_turns), r.at] for r in old.list(user_id=user)]
+        assert [[*row[:5], row[5].isoformat()] for row in listed] == rows
+    history = [[op.seq, op.op_id, op.action, op.memory_id, op.text] for op in old.history(user_id="ana")]
+    assert history == EXPECTED["history"]
+    assert [[p.reason, p.turns[0].text] for p in old.parked()] == EXPECTED["parked"]
+    assert [one.digest for one in old.adapters.list()] == [EXPECTED["adapter"]]
+    assert old.doctor() == []
+
+
+def test_it_finds_what_it_found(old: Memory) -> None:
+    for question, hits in EXPECTED["search"]:
+        assert [[h.memory.id, h.text, h.memory.revision] for h in old.search(question, user_id="ana", k=3)] == hits
+    talk = old.search("who went to the pottery class?", user_id="talk", k=3)
+    assert [[hit.memory.id, hit.text] for hit in talk] == EXPECTED["talk"]
+
+
+def test_a_turn_that_it_never_decided_is_decided_now(old: Memory) -> None:
+    old.flush()
+    assert old.search("what is Ana allergic to?", user_id="ana")[0].text == "User is allergic to peanuts."
+
+
+def test_its_deletion_is_undone_and_its_users_are_erased(old: Memory) -> None:
+    deletion = next(op for op in old.history(user_id="ana") if op.action == "delete")
+    old.undo(user_id="ana", op_id=deletion.op_id)
+    assert any("555 0199" in record.text for record in old.list(user_id="ana"))
+    assert old.erase(user_id="ben").counts
+    assert old.users() == ["ana", "talk"]
+
+
+def test_its_export_and_its_adapter_are_taken_in(made: Path) -> None:
+    with Memory(made / "new", config={"workers": 0}) as memory:
+        memory.import_(made / "export.jsonl")
+        assert banks(memory) == EXPECTED["banks"]
+        digest = memory.adapters.publish(made / "adapter")
+        assert digest in [one.digest for one in memory.adapters.list()]
+    inspect(made / "adapter", expected=digest)
