@@ -72,7 +72,6 @@ class Runtime:
         embedder: Any = None,
         adapters: Any = None,
         alias: str = "production",
-        journal: str | Path | None = None,
         explore: float = 0.0,
         instructions: str = "",
         redact: Callable[[str], str] | None = None,
@@ -92,7 +91,7 @@ class Runtime:
         self.redact = redact
         self._model, self._model_options = model, dict(model_options or {})
         self._adapters, self.alias, self._instructions, self._mode = adapters, alias, instructions, mode
-        self._check(explore, journal)
+        self._check(explore)
         self.embedder: Embedder = default_or(embedder)
         self._made_embedder = isinstance(embedder, str)  # who passes an embedder closes it
         self._backbone: Backbone | None = None
@@ -370,15 +369,9 @@ class Runtime:
                     close_embedder(self.embedder)
                 self.journal.close()
 
-    def _check(self, explore: float, journal: str | Path | None) -> None:
+    def _check(self, explore: float) -> None:
         if isinstance(explore, bool) or not isinstance(explore, int | float) or not 0 <= explore <= 1:
             raise InvalidConfig("explore must be a share between 0 and 1", fix="pass e.g. explore=0.1")
-        if journal is not None:
-            raise InvalidConfig(
-                "only the embedded SQLite journal is available",
-                why="the journal of this version lives beside the store",
-                fix="leave journal= out",
-            )
         if self._mode not in (None, "split", "fused"):
             raise InvalidConfig(f"mode {self._mode!r} is unknown", fix="pass mode='split' or mode='fused'")
         if self.alias != "production":  # found out now, and not by a search on the day of the first adapter

@@ -205,8 +205,8 @@ class _Run:
         questions = self._questions()
         try:
             built = self.system.build(self.conversation, self.embedder)
-            if built.lane is not None:
-                _need_a_reply([attempt for call in built.lane.calls for attempt in call.attempts])
+            if built.trail is not None:
+                _need_a_reply([attempt for call in built.trail.calls for attempt in call.attempts])
             answers = self._answers(built, questions)
         except ModelError as error:
             raise ModelUnavailable(

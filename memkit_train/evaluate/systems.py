@@ -18,7 +18,9 @@ from memkit.retrieval import Query, RankerWeights, rank
 from memkit.seams.backbone import Backbone, GenReply, GenRequest
 from memkit.seams.embedder import Embedder
 from memkit_train.evaluate.data import Conversation
-from memkit_train.replay.play import Lane, ReplaySettings, bank_as_of, play
+from memkit_train.replay.env import Env, Policy, Trail
+from memkit_train.replay.play import ReplaySettings
+from memkit_train.replay.script import script_of
 from memkit_train.worlds import Episode, OracleBackbone, TeacherBackbone, Truth
 
 BASELINES = ("full", "raw", "none")
@@ -34,7 +36,7 @@ class Built:
     ops: Sequence[Op] = ()
     parked: int = 0
     decisions: int = 0
-    lane: Lane | None = None
+    trail: Trail | None = None
     everything: bool = False
     """Serve all of it in order (full context) instead of searching."""
 
@@ -44,8 +46,8 @@ class Built:
         bank = self.final if session_id is None else self.sessions.get(session_id, self.final)
         if as_of is None:
             return bank
-        if self.lane is not None:
-            return bank_as_of(self.lane, as_of, embedder, until=bank.seq)
+        if self.trail is not None:
+            return self.trail.as_of(as_of, embedder, until=bank.seq)
         kept = [record for record in bank.state if record.at is not None and record.at <= as_of]
         return LiveBank.of(kept, embedder, bank.seq)
 
@@ -72,8 +74,10 @@ class System:
         backbone = self.backbone
         if isinstance(backbone, _OfEpisode):
             backbone = backbone.of(conversation)
-        (lane,) = play([(conversation.conversation_id, turns)], backbone, embedder, self.options)
-        return Built(lane.bank, lane.snapshots, lane.ops, len(lane.parked), len(lane.calls), lane)
+        env = Env(embedder, self.options.settings, self.options.weights)
+        start = env.start(script_of(conversation.conversation_id, turns))
+        (trail,) = env.run([(start, Policy(backbone))], upto=None)
+        return Built(trail.end.live, trail.sessions, trail.ops, len(trail.parked), len(trail.calls), trail)
 
 
 def serve(

@@ -79,8 +79,6 @@ class OnlineSettings(_Section):
     learn: Learned = "decisions"
     """decisions: one scene from many states. answers: the answerer, from banks of played conversations. episodes: whole
     conversations (for logo, or grpo with one scalar for each)."""
-    credit: Literal["episode", "state"] = "episode"
-    """grpo on episodes: one advantage for each, or GiGPO's step groups of equal states beside it."""
     roles: Annotated[tuple[Role, ...], Field(min_length=1)] = ("manager",)
     """Roles that the adapter answers in."""
     others: str = "base"

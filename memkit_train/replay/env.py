@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TypeVar
 
 from memkit.backbones.routed import RoutedBackbone
@@ -22,7 +23,7 @@ from memkit.engine.bank import LiveBank
 from memkit.engine.decide import ModelCall, Routing, Settings, Task, decide
 from memkit.errors import Conflict, MemkitError, ModelError, NotFound, OpRejected
 from memkit.models import Op
-from memkit.ops import Context, resolve
+from memkit.ops import BankState, Context, resolve
 from memkit.retrieval import RankerWeights, embed_text
 from memkit.seams.backbone import Backbone, GenReply, GenRequest, Sampling
 from memkit.seams.embedder import Embedder
@@ -111,6 +112,20 @@ class Trail:
     @property
     def calls(self) -> list[ModelCall]:
         return [call for step in self.steps for call in step.calls]
+
+    @property
+    def parked(self) -> list[Step]:
+        return [step for step in self.steps if step.error is not None]
+
+    @property
+    def sessions(self) -> dict[str, LiveBank]:
+        """Session → the bank after its last scene."""
+        return {step.scene.session_id: step.after for step in self.steps}
+
+    def as_of(self, at: datetime, embedder: Embedder, *, until: int | None = None) -> LiveBank:
+        """The bank as it stood at a conversation time, of the ops up to sequence number `until`."""
+        state = BankState().fold([op for op in self.ops if op.at <= at and (until is None or op.seq <= until)])
+        return LiveBank.of(list(state), embedder, state.seq)
 
 
 @dataclass(slots=True)

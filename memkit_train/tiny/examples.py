@@ -15,7 +15,9 @@ from memkit.roles import Extractor, Prompt
 from memkit.seams.backbone import GenRequest
 from memkit.seams.embedder import Embedder
 from memkit_train.evaluate.loaders.world import as_conversation
-from memkit_train.replay.play import AnswerTask, ReplaySettings, answer_batch, play
+from memkit_train.replay.env import Env, Policy
+from memkit_train.replay.play import AnswerTask, ReplaySettings, answer_batch
+from memkit_train.replay.script import script_of
 from memkit_train.worlds import Episode, Knobs, OracleBackbone, TeacherBackbone, Truth, episode
 from memkit_train.worlds.model import Level
 from memkit_train.worlds.policies import HABITS, kind_of
@@ -61,7 +63,8 @@ def examples(episodes: Sequence[Episode], embedder: Embedder, diet: Diet, *, see
     rng = random.Random(seed)
     truth = Truth(episodes)
     oracle, teacher = OracleBackbone(truth), TeacherBackbone(truth, seed=seed, habits=diet.habits)
-    options = ReplaySettings(Settings(candidates=diet.candidates), context_turns=rng.choice(diet.context_turns))
+    settings, context_turns = Settings(candidates=diet.candidates), rng.choice(diet.context_turns)
+    env = Env(embedder, settings)
     messy = [one for one in episodes if rng.random() < diet.messy]
     clean = [one for one in episodes if one not in messy]
     labeller = teacher if diet.biased else oracle
@@ -69,23 +72,29 @@ def examples(episodes: Sequence[Episode], embedder: Embedder, diet: Diet, *, see
         yield from _heard(episodes, oracle)
         return
     for played, policy in ((clean, oracle), (messy, teacher)):
-        turns = [(one.user_id, [said.as_turn(one.user_id) for said in as_conversation(one).turns]) for one in played]
-        lanes = play(turns, policy, embedder, options)
-        for lane in lanes:
-            for call in lane.calls:
+        scripts = [
+            script_of(
+                one.user_id, [said.as_turn(one.user_id) for said in as_conversation(one).turns],
+                context_turns=context_turns,
+            )
+            for one in played
+        ]  # fmt: skip
+        trails = env.run([(env.start(script), Policy(policy)) for script in scripts], upto=None)
+        for trail in trails:
+            for call in trail.calls:
                 if call.role in diet.roles:
                     yield _labelled(call.request, labeller)
         if "answerer" not in diet.roles:
             continue
         tasks: list[AnswerTask] = []
-        for one, lane in zip(played, lanes, strict=True):
+        for one, trail in zip(played, trails, strict=True):
+            banks = trail.sessions
             for session in one.sessions[:-1]:
-                bank = lane.snapshots[session.session_id]
+                bank = banks[session.session_id]
                 tasks += [_task(question.text, bank, question.asked_at, diet, rng) for question in session.probes]
-            tasks += [_task(question.text, lane.bank, question.asked_at, diet, rng) for question in one.questions]
+            tasks += [_task(question.text, trail.end.live, question.asked_at, diet, rng) for question in one.questions]
         recorder = _Recorder(labeller)
-        for task, answered in zip(tasks, answer_batch(tasks, recorder, embedder, options), strict=True):
-            del task
+        for answered in answer_batch(tasks, recorder, embedder, ReplaySettings(settings)):
             assert answered.reply is not None
             yield Example("answerer", _question_kind(answered.prompt), answered.prompt, answered.reply.text)
 

@@ -10,7 +10,6 @@ Past one machine, another source is another class with these methods.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -228,13 +227,6 @@ class StoreSource:
             user_id, self.subject(user_id), tuple(intakes), tuple(ops), tuple(decisions), tuple(answers), feedback,
             self.practice.context_turns,
         )  # fmt: skip
-
-    def adapter_counts(self) -> dict[str, dict[str, int]]:
-        """Role → adapter ("" for none) → decisions."""
-        counts: dict[str, Counter[str]] = {}
-        for one in self.decisions():
-            counts.setdefault(one.role, Counter())[one.adapter or ""] += 1
-        return {role: dict(found) for role, found in sorted(counts.items())}
 
     def close(self) -> None:
         self.journal.close()

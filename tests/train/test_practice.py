@@ -15,7 +15,7 @@ from memkit.engine.record import prompt_text
 from memkit.engine.served_with import Practice, recorded
 from memkit.models import digest
 from memkit.roles import role_prompt_hashes
-from memkit_train import counterfactuals, retrain
+from memkit_train import amends, retrain
 from memkit_train.amends import blamed
 from memkit_train.compare import states_of
 from memkit_train.config import load
@@ -82,7 +82,7 @@ def test_everything_that_decides_again_decides_as_the_store_does(where: str, req
     path: Path = request.getfixturevalue(where)
     chosen = config(path)
     with BundleSource(path) if where == "carried" else StoreSource(path) as source:
-        env = counterfactuals.environment(chosen, source)
+        env = amends.environment(chosen, source)
         found = env.settings
         assert (found.candidates, found.fused_candidates, found.reasks, found.guard.max_ops) == (2, 3, 0, 7)
         assert found.instructions == "Remember pets."
@@ -95,7 +95,7 @@ def test_blamed_decisions_are_found_again_where_fewer_turns_are_shown(tmp_path: 
     episodes = world(8, seed=3, knobs=Knobs(sessions=4, turns=5, extra_turns=0, probes=3, questions=8))
     path = lived(tmp_path / "store", episodes, Forgetful(Truth(episodes)), config={"context_turns": 1, "candidates": 2})
     with StoreSource(path) as source:
-        env = counterfactuals.environment(config(path), source)
+        env = amends.environment(config(path), source)
         cases = list(blamed(source, source.users(), learn_topics(source), env))
     trails = env.run([(case.state, Policy(Forgetful(Truth(episodes)))) for case in cases])
     assert cases
