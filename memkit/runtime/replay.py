@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from memkit.engine.bank import LiveBank
-from memkit.engine.decide import Decided, Routing, Settings, Task, decide
+from memkit.engine.call import Routing
+from memkit.engine.decide import Decided, Task, decide
 from memkit.engine.record import prompt_text
+from memkit.engine.served_with import ServedWith
 from memkit.errors import ModelError, ModelUnavailable
 from memkit.models import Bank, Op, digest
 from memkit.seams.backbone import GenReply, GenRequest, Sampling, Usage
@@ -65,7 +67,7 @@ def logged_turns(journal: Journal, embedder: Embedder, bank: Bank) -> Iterator[L
 
 def task_of(
     logged: Logged, journal: Journal, *, context_turns: int, weights: RankerWeights | None = None
-) -> tuple[Task, Settings]:
+) -> tuple[Task, ServedWith]:
     """The task that was decided, and the settings that its decisions name."""
     intake, decisions = logged.intake.intake, logged.decisions
     names = iter([decision.decision_id for decision in decisions])
@@ -80,7 +82,7 @@ def task_of(
         routing={one.role: Routing(one.payload["adapter"]) for one in decisions},
         sampling=lambda decision_id, role: sampling.get(decision_id, Sampling()), weights=weights,
     )  # fmt: skip
-    settings = Settings(
+    settings = ServedWith(
         mode="fused" if any(one.role == "fused" for one in decisions) else "split",
         instructions=str(first.get("instructions", "")),
         styles=tuple((one.role, str(one.payload["style"])) for one in decisions),
@@ -88,7 +90,7 @@ def task_of(
     return task, settings
 
 
-def with_logged_replies(logged: Logged, task: Task, settings: Settings, embedder: Embedder) -> tuple[Decided, int]:
+def with_logged_replies(logged: Logged, task: Task, settings: ServedWith, embedder: Embedder) -> tuple[Decided, int]:
     """Decide again with the replies that were logged. Also: how many prompts were rendered differently."""
     attempts = iter([attempt for decision in logged.decisions for attempt in decision.payload["attempts"]])
     steps = decide(task, settings, embedder)
@@ -147,11 +149,11 @@ def regenerate(runtime: Runtime, user_id: str) -> Report:
     return report
 
 
-def _task(runtime: Runtime, logged: Logged, user_id: str) -> tuple[Task, Settings]:
+def _task(runtime: Runtime, logged: Logged, user_id: str) -> tuple[Task, ServedWith]:
     task, settings = task_of(
         logged, runtime.journal, context_turns=runtime.config.context_turns, weights=runtime.weights(user_id)
     )
-    own = runtime.settings
+    own = runtime.served_with
     return task, replace(own, mode=settings.mode, styles=settings.styles)
 
 

@@ -225,4 +225,4 @@ def _styled(options: ReplaySettings, backbone: Backbone) -> ReplaySettings:
     """Each backbone in the reply style that it follows best."""
     roles = ("extractor", "manager", "answerer", "fused")
     styles = tuple((role, backbone.style) for role in roles)
-    return replace(options, settings=replace(options.settings, styles=styles))
+    return replace(options, served=replace(options.served, styles=styles))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from memkit.engine.decide import ModelCall
+from memkit.engine.call import ModelCall
 from memkit.seams.backbone import GenReply
 from memkit_train.algorithms.gigpo import state_key
 from memkit_train.algorithms.values import ScoredStep

@@ -25,7 +25,8 @@ import torch
 from memkit.backbones.hf import checkpoint
 from memkit.backbones.hf.prompting import Prompter
 from memkit.embedders import make_embedder
-from memkit.engine.decide import ModelCall, Settings
+from memkit.engine.call import ModelCall
+from memkit.engine.served_with import ServedWith
 from memkit.errors import InvalidConfig
 from memkit.seams.backbone import GenReply
 from memkit_train import lora
@@ -95,7 +96,7 @@ def train(
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     with reproducible(seed), learner(base, parent, spec or lora.LoraSpec(), seed=seed) as one:
         acting = Acting(one.engine, {ROLE}, Clock(), others(settings.others, episodes))
-        env = Env(make_embedder("hash"), Settings(reasks=0))
+        env = Env(make_embedder("hash"), ServedWith(reasks=0))
         policy = Policy(acting, one.name, roles=(ROLE,))
         rows, chosen = _states(env, policy, talks, settings, Prompter(tokenizer), seed)
         rng = random.Random(f"{seed}/questions")

@@ -20,7 +20,7 @@ from memkit_train.replay.env import Env, Policy, State, Trail
 from memkit_train.rows import TokenRow
 
 if TYPE_CHECKING:
-    from memkit.engine.decide import ModelCall
+    from memkit.engine.call import ModelCall
     from memkit_train.rewards.base import Mix, Probed
 
 

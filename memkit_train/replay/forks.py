@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memkit.engine.decide import ModelCall
+from memkit.engine.call import ModelCall
 from memkit.errors import ModelError
 from memkit.seams.backbone import Backbone, GenReply, GenRequest, all_or_error, generate_each
 from memkit_train.replay.env import Env, Policy, State, Trail
-from memkit_train.replay.play import generate
+from memkit_train.replay.generate import generate
 
 Decision = tuple[int, ...] | int
 """The sampled ids; or the policy's number, where a scene is decided as a whole."""

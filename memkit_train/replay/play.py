@@ -6,39 +6,28 @@ Every bank is a value: a snapshot is a reference, so the bank before each sessio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from memkit.engine.bank import LiveBank
-from memkit.engine.decide import Decided, ModelCall, Routing, Settings, Steps, Task, decide
-from memkit.errors import (
-    BadReply,
-    Conflict,
-    MemkitError,
-    ModelError,
-    ModelRefused,
-    NotFound,
-    OpRejected,
-    ReplyTooLarge,
-)
+from memkit.engine.call import ModelCall, Routing
+from memkit.engine.decide import Decided, Task, decide
+from memkit.engine.drive import Steps
+from memkit.engine.served_with import ServedWith
+from memkit.errors import Conflict, MemkitError, ModelError, NotFound, OpRejected
 from memkit.models import Bank, Op, Turn
 from memkit.ops import BankState, Context, resolve
-from memkit.retrieval import Query, RankerWeights, Scored, rank
-from memkit.roles import AnswerDraft, Answerer, Prompt, Shown, reask_messages
-from memkit.seams.backbone import Backbone, GenReply, GenRequest, Sampling, generate_each
+from memkit.retrieval import RankerWeights
+from memkit.seams.backbone import Backbone, GenReply, GenRequest, Sampling
 from memkit.seams.embedder import Embedder
-
-PATIENCE_S = 3600.0
-"""Nobody waits for a replayed reply: a queue before the model is no reason to give it up."""
-_CLOSED = (401, 403, 404)
-"""Refusals of whoever asks, not of what is asked."""
+from memkit_train.replay.generate import generate
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaySettings:
     """What stays the same over a run. The defaults are the runtime's."""
 
-    settings: Settings = field(default_factory=Settings)
+    served: ServedWith = field(default_factory=ServedWith)
     context_turns: int = 4
     turns_per_add: int = 1
     sampling: Callable[[str, str], Sampling] = lambda decision_id, role: Sampling()
@@ -104,7 +93,7 @@ class _Running:
     def __init__(self, lane: Lane, options: ReplaySettings, embedder: Embedder) -> None:
         self.lane, self.options, self.embedder = lane, options, embedder
         self.group: tuple[Turn, ...] = ()
-        self.steps: Steps | None = None
+        self.steps: Steps[Decided] | None = None
         self.waiting: list[GenRequest] = []
         self._begin()
 
@@ -135,7 +124,7 @@ class _Running:
             sampling=options.sampling,
             weights=options.weights,
         )
-        self.steps = decide(task, options.settings, self.embedder)
+        self.steps = decide(task, options.served, self.embedder)
         self.waiting = next(self.steps)
         return True
 
@@ -172,95 +161,7 @@ def _group(turns: Sequence[Turn], start: int, size: int) -> tuple[Turn, ...]:
     return tuple(turn for turn in group if turn.session_id == session)
 
 
-def generate(backbone: Backbone, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
-    """One reply per request, as many at a time as the backbone takes. What a model cannot do (a prompt that is too long
-    for it) stands in its place, as it would have parked the turn. A model that is away raises: what it did not say is
-    nobody's decision, and must not be scored as one."""
-    out: list[GenReply | ModelError] = []
-    size = max(1, backbone.max_parallel)
-    patient = [replace(request, deadline_s=PATIENCE_S) for request in requests]
-    for start in range(0, len(requests), size):
-        out += generate_each(backbone, patient[start : start + size])
-    for reply in out:
-        if isinstance(reply, ModelError) and _away(reply):
-            raise reply
-    return out
-
-
-def _away(error: ModelError) -> bool:
-    if isinstance(error, ModelRefused):
-        return error.details.get("status") in _CLOSED or error.details.get("reason") == "address"
-    return not isinstance(error, BadReply | ReplyTooLarge)
-
-
 def bank_as_of(lane: Lane, at: datetime, embedder: Embedder, *, until: int | None = None) -> LiveBank:
     """The bank as it stood at a conversation time, of the ops up to sequence number `until`."""
     state = BankState().fold([op for op in lane.ops if op.at <= at and (until is None or op.seq <= until)])
     return LiveBank.of(list(state), embedder, state.seq)
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerTask:
-    question: str
-    bank: LiveBank
-    now: datetime
-    key: str
-    k: int = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    task: AnswerTask
-    prompt: Prompt
-    served: tuple[Scored, ...]
-    draft: AnswerDraft | None
-    reply: GenReply | None
-    error: MemkitError | None = None
-
-    @property
-    def text(self) -> str:
-        return self.draft.text if self.draft else ""
-
-
-def answer_batch(
-    tasks: Sequence[AnswerTask],
-    backbone: Backbone,
-    embedder: Embedder,
-    options: ReplaySettings | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> list[Answered]:
-    """Answers from the memories that the runtime's retrieval serves, all questions together, re-asks included."""
-    options = options or ReplaySettings()
-    role = Answerer(options.settings.instructions, options.settings.style("answerer"))
-    vectors = embedder.embed([task.question for task in tasks]) if tasks else []
-    prepared: list[tuple[AnswerTask, tuple[Scored, ...], Prompt]] = []
-    for task, vector in zip(tasks, vectors, strict=True):
-        query = Query(text=task.question, vector=vector, k=task.k, now=task.now)
-        scored = rank(task.bank.index, query, *([options.weights] if options.weights else [])) if len(task.bank) else []
-        shown = [Shown(n, one.record, one.score, one.signals) for n, one in enumerate(scored, start=1)]
-        prepared.append((task, tuple(scored), role.render(task.question, shown, task.now)))
-    out: dict[int, Answered] = {}
-    requests = {
-        index: GenRequest(prompt, task.key, options.routing.adapter, options.sampling(task.key, "answerer"))
-        for index, (task, _, prompt) in enumerate(prepared)
-    }
-    for attempt in range(1 + options.settings.reasks):
-        failed: dict[int, GenRequest] = {}
-        for (index, request), reply in zip(requests.items(), generate(backbone, list(requests.values())), strict=True):
-            task, scored, prompt = prepared[index]
-            if isinstance(reply, ModelError):
-                out[index] = Answered(task, prompt, scored, None, None, reply)
-                continue
-            try:
-                out[index] = Answered(task, prompt, scored, role.parse(reply.text, prompt).value, reply)
-            except BadReply as error:
-                out[index] = Answered(task, prompt, scored, None, reply, error)
-                messages = request.prompt.messages + reask_messages(reply.text, error)
-                again = replace(request.prompt, messages=messages)
-                failed[index] = replace(request, prompt=again, key=f"{task.key}#{attempt + 1}")
-        if progress is not None:
-            progress(len(out) - len(failed), len(tasks))
-        requests = failed
-        if not requests:
-            break
-    return [out[index] for index in range(len(prepared))]

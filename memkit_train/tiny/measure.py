@@ -10,14 +10,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memkit.engine.decide import ModelCall, Settings
+from memkit.engine.call import ModelCall
+from memkit.engine.served_with import ServedWith
 from memkit.models import JSON, normalise
 from memkit.roles import Shown
 from memkit.seams.backbone import Backbone
 from memkit.seams.embedder import Embedder
 from memkit_train.evaluate.bootstrap import Estimate, mean_by_cluster
 from memkit_train.evaluate.loaders.world import as_conversation
-from memkit_train.replay.play import AnswerTask, Lane, ReplaySettings, answer_batch, bank_as_of, play
+from memkit_train.replay.answer import AnswerTask, answer_all
+from memkit_train.replay.play import Lane, ReplaySettings, bank_as_of, play
 from memkit_train.tiny.examples import heard_kind
 from memkit_train.worlds import Episode, OracleBackbone, Question, Truth, matches
 from memkit_train.worlds.policies import kind_of
@@ -55,7 +57,7 @@ def measure(
 ) -> Measured:
     """Play, compare, ask. `answerer` answers in place of the backbone itself."""
     oracle = OracleBackbone(Truth(episodes))
-    options = ReplaySettings(Settings(candidates=candidates))
+    options = ReplaySettings(ServedWith(candidates=candidates, answer_candidates=k))
     turns = [(one.user_id, [said.as_turn(one.user_id) for said in as_conversation(one).turns]) for one in episodes]
     lanes = play(turns, backbone, embedder, options)
     tables: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
@@ -63,9 +65,9 @@ def measure(
         for call in lane.calls:
             _compare(call, oracle, lane.user_id, tables)
     asked = [(lane, question) for lane, one in zip(lanes, episodes, strict=True) for question in one.questions]
-    tasks = [_task(lane, question, embedder, k) for lane, question in asked]
+    tasks = [_task(lane, question, embedder) for lane, question in asked]
     for (lane, question), found in zip(
-        asked, answer_batch(tasks, answerer or backbone, embedder, options), strict=True
+        asked, answer_all(tasks, answerer or backbone, embedder, options.served), strict=True
     ):
         right = float(matches(question, found.text))
         tables["answers"][question.kind][lane.user_id].append(right)
@@ -76,9 +78,9 @@ def measure(
     )  # fmt: skip
 
 
-def _task(lane: Lane, question: Question, embedder: Embedder, k: int) -> AnswerTask:
+def _task(lane: Lane, question: Question, embedder: Embedder) -> AnswerTask:
     bank = lane.bank if question.as_of is None else bank_as_of(lane, question.as_of, embedder)
-    return AnswerTask(question.text, bank, question.asked_at, question.question_id, k)
+    return AnswerTask(question.text, bank, question.asked_at, question.question_id)
 
 
 def _compare(

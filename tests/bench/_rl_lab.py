@@ -18,6 +18,7 @@ import numpy as np
 
 from memkit.backbones import make_backbone
 from memkit.embedders import make_embedder
+from memkit.engine.served_with import ServedWith
 from memkit.seams.backbone import Backbone, GenReply, GenRequest
 from memkit_train import lora, tiny
 from memkit_train.evaluate.bootstrap import Estimate
@@ -42,6 +43,8 @@ ANSWERS = "exact"
 """Who answers when a policy is measured: exact, the world's reader, which shows what a bank is worth; base, the model
 itself, whose own errors hide part of it."""
 KNOBS = Knobs(probes=8)
+SERVED = ServedWith(answer_candidates=8)
+"""The tiny checkpoints were taught to read up to eight memories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ def run(
     started = time.process_time()
     done = polish(
         base or tiny.checkpoint("biased"), train.talks, choose.talks, folder, settings=settings, parent=parent,
-        episodes=[*train.episodes, *choose.episodes], seed=seed,
+        episodes=[*train.episodes, *choose.episodes], served=SERVED, seed=seed,
     )  # fmt: skip
     return done, time.process_time() - started, RunFolder(folder).metrics()
 
