@@ -9,12 +9,9 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from memkit.errors import ModelError
-from memkit.seams.backbone import Backbone, GenReply, GenRequest, generate_each
+from memkit.seams.backbone import Backbone, GenRequest, Replies
 
 T = TypeVar("T")
-Replies = list[GenReply | ModelError]
-"""One for each request, in their order."""
 Steps = Generator[list[GenRequest], Replies, T]
 
 
@@ -30,7 +27,7 @@ def drive(steps: Steps[T], generate: Callable[[Sequence[GenRequest]], Replies]) 
 
 def within(backbone: Backbone, deadline_s: float) -> Callable[[Sequence[GenRequest]], Replies]:
     """The backbone, with so much time for each call."""
-    return lambda requests: generate_each(backbone, [replace(one, deadline_s=deadline_s) for one in requests])
+    return lambda requests: backbone.generate([replace(one, deadline_s=deadline_s) for one in requests])
 
 
 def drive_in_step(

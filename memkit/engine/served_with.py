@@ -12,7 +12,7 @@ from typing import Any, cast
 from memkit.errors import InvalidConfig
 from memkit.models import JSON
 from memkit.ops import GuardLimits
-from memkit.seams.backbone import Backbone
+from memkit.seams.backbone import Backbone, style_of
 
 MODES = ("split", "fused")
 STYLES = ("compact", "json")
@@ -40,8 +40,7 @@ class ServedWith:
 
     def to(self, backbone: Backbone) -> ServedWith:
         """The same, in the reply styles of whoever is asked."""
-        style_of = getattr(backbone, "style_of", None)
-        styles = tuple((role, style_of(role) if style_of else backbone.style) for role in ROLES)
+        styles = tuple((role, style_of(backbone, role)) for role in ROLES)
         return self if styles == self.styles else replace(self, styles=styles)
 
     def to_json(self) -> JSON:

@@ -18,7 +18,7 @@ from memkit.engine.record import prompt_text
 from memkit.engine.served_with import ServedWith
 from memkit.errors import ModelError, ModelUnavailable
 from memkit.models import Bank, Op, digest
-from memkit.seams.backbone import GenReply, GenRequest, Sampling, Usage
+from memkit.seams.backbone import GenReply, GenRequest, Sampling, Usage, all_or_error
 from memkit.seams.embedder import Embedder
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def regenerate(runtime: Runtime, user_id: str) -> Report:
                 requests = next(steps)
                 while True:
                     replies = runtime.backbone.generate(requests)
-                    for request, reply, attempt in zip(requests, replies, wanted, strict=False):
+                    for request, reply, attempt in zip(requests, all_or_error(replies), wanted, strict=False):
                         report.decisions += 1
                         report.other_prompts += attempt["prompt_hash"] != digest(prompt_text(request.prompt))
                         report.different += reply.text != attempt["reply"]

@@ -173,7 +173,7 @@ class Runtime:
 
         return open_adapters(
             self.path, self._adapters, alias=self.alias, backbone=lambda: self.backbone,
-            prompt_hashes=self.prompt_hashes, embedder=self.embedder.identity,
+            deadline_s=self.config.deadline_s, prompt_hashes=self.prompt_hashes, embedder=self.embedder.identity,
         )  # fmt: skip
 
     def prompt_hashes(self) -> dict[str, str]:

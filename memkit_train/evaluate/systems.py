@@ -15,7 +15,7 @@ from memkit.engine.bank import LiveBank
 from memkit.errors import InvalidConfig
 from memkit.models import MemoryRecord, Op, Turn, content_hash
 from memkit.retrieval import Query, RankerWeights, rank
-from memkit.seams.backbone import Backbone, GenReply, GenRequest
+from memkit.seams.backbone import Backbone, GenReply, GenRequest, Replies
 from memkit.seams.embedder import Embedder
 from memkit_train.evaluate.data import Conversation
 from memkit_train.replay.play import Lane, ReplaySettings, bank_as_of, play
@@ -120,7 +120,7 @@ class AddOnly:
         self.style, self.max_parallel = inner.style, inner.max_parallel
         self.endpoint: str = getattr(inner, "endpoint", "")
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         others = [request for request in requests if request.prompt.role != "manager"]
         replies = iter(self._inner.generate(others) if others else [])
         add = "ADD" if self.style == "compact" else None
@@ -159,7 +159,7 @@ class _OfEpisode:
         backbone: Any = OracleBackbone(truth) if self.kind == "oracle" else TeacherBackbone(truth, seed=self.seed)
         return AddOnly(backbone) if self.add_only else backbone
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         raise AssertionError("bound per conversation by `of`")
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from memkit.errors import BadReply, ModelError, ModelRefused, ReplyTooLarge
-from memkit.seams.backbone import Backbone, GenReply, GenRequest, generate_each
+from memkit.seams.backbone import Backbone, GenRequest, Replies
 
 PATIENCE_S = 3600.0
 """Nobody waits for a replayed reply: a queue before the model is no reason to give it up."""
@@ -14,15 +14,15 @@ _CLOSED = (401, 403, 404)
 """Refusals of whoever asks, not of what is asked."""
 
 
-def generate(backbone: Backbone, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
+def generate(backbone: Backbone, requests: Sequence[GenRequest]) -> Replies:
     """One reply per request, as many at a time as the backbone takes. What a model cannot do (a prompt that is too long
     for it) stands in its place, as it would have parked the turn. A model that is away raises: what it did not say is
     nobody's decision, and must not be scored as one."""
-    out: list[GenReply | ModelError] = []
+    out: Replies = []
     size = max(1, backbone.max_parallel)
     patient = [replace(request, deadline_s=PATIENCE_S) for request in requests]
     for start in range(0, len(requests), size):
-        out += generate_each(backbone, patient[start : start + size])
+        out += backbone.generate(patient[start : start + size])
     for reply in out:
         if isinstance(reply, ModelError) and _away(reply):
             raise reply

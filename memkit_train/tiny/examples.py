@@ -132,13 +132,13 @@ class _Recorder:
 
 
 def _labelled(request: GenRequest, labeller: OracleBackbone) -> Example:
-    (reply,) = labeller.generate([request])
+    reply = labeller.reply(request)
     view = request.prompt.view
     if request.prompt.role == "manager":
         kind = kind_of(view.facts[0].text, [(one.handle, one.record.text) for one in view.shown])
     else:
-        kind = heard_kind(request.prompt, reply.text)
-    return Example(request.prompt.role, kind, request.prompt, reply.text)
+        kind = heard_kind(request.prompt, reply)
+    return Example(request.prompt.role, kind, request.prompt, reply)
 
 
 def heard_kind(prompt: Prompt, reply: str) -> str:

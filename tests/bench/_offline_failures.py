@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit.backbones.hf import HFBackbone
-from memkit.seams.backbone import GenReply, GenRequest
+from memkit.seams.backbone import GenRequest, Replies
 from memkit_train import tiny
 from memkit_train.worlds import Manners
 from tests.bench._table import Row
@@ -55,7 +55,7 @@ class _Reticent:
     def __init__(self, inner: HFBackbone) -> None:
         self.inner, self.identity, self.max_parallel = inner, inner.identity, inner.max_parallel
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         return [replace(one, logprobs=None, sampled_logprobs=None) for one in self.inner.generate(requests)]
 
     def close(self) -> None:

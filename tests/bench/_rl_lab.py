@@ -19,7 +19,7 @@ import numpy as np
 from memkit.backbones import make_backbone
 from memkit.embedders import make_embedder
 from memkit.engine.served_with import ServedWith
-from memkit.seams.backbone import Backbone, GenReply, GenRequest
+from memkit.seams.backbone import Backbone, GenRequest, Replies
 from memkit_train import lora, tiny
 from memkit_train.evaluate.bootstrap import Estimate
 from memkit_train.online.acting import Acting, Clock
@@ -91,7 +91,7 @@ class Routed:
     def __init__(self, acting: Acting, adapter: str | None, roles: Sequence[str]) -> None:
         self._acting, self._adapter, self._roles = acting, adapter, roles
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         return self._acting.generate([
             replace(one, adapter=self._adapter if one.prompt.role in self._roles else None) for one in requests
         ])  # fmt: skip

@@ -13,7 +13,7 @@ from memkit.embedders import make_embedder
 from memkit.engine.record import prompt_text
 from memkit.errors import BadReply
 from memkit.models import to_json
-from memkit.seams.backbone import GenReply, GenRequest
+from memkit.seams.backbone import GenReply, GenRequest, Replies
 from memkit_train.replay import Env, Policy, scripts_of
 from memkit_train.rewards import Answers, CachedBackbone, Probed
 from memkit_train.trajectories import StoreSource
@@ -34,7 +34,7 @@ class Noting:
         self.style, self.cut = style, cut
         self.prompts: list[str] = []
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         return [self._reply(one) for one in requests]
 
     def _reply(self, request: GenRequest) -> GenReply:
@@ -114,7 +114,7 @@ def test_a_question_is_asked_as_memory_answers_it(
 @pytest.mark.parametrize("config", [{"answer_candidates": 7, "reasks": 0}, {}], ids=["chosen", "default"])
 def test_a_question_that_is_given_up_is_given_up_alike(config: dict[str, int], tmp_path: Path) -> None:
     class Mute(Noting):
-        def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+        def generate(self, requests: Sequence[GenRequest]) -> Replies:
             self.prompts += [prompt_text(one.prompt) for one in requests]
             return [GenReply("Hm.") for _ in requests]
 
