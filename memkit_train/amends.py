@@ -30,8 +30,8 @@ from memkit_train.collect import open_source, sides
 from memkit_train.config import TrainConfig
 from memkit_train.replay.env import Env, Policy, State, Trail, beside
 from memkit_train.replay.forks import forks
-from memkit_train.replay.practice import settings_of
 from memkit_train.replay.script import scripts_of
+from memkit_train.replay.served_with import served_with
 from memkit_train.report.folder import Tick
 from memkit_train.rewards import Answers, CachedBackbone, Probed
 from memkit_train.rewards.answers import exact
@@ -99,7 +99,7 @@ def amended(
 
 
 def environment(config: TrainConfig, source: StoreSource) -> Env:
-    return Env(make_embedder(config.data.embedder), settings_of(source, config.data))
+    return Env(make_embedder(config.data.embedder), served_with(source, config.data))
 
 
 @contextmanager
@@ -117,7 +117,7 @@ def deciding(
         policy = Policy(cast, "parent" if parent is not None else None, roles=config.data.roles)
         frozen = cast if config.model.answerer is None else make_backbone(config.model.answerer)
         try:
-            yield policy, Answers(CachedBackbone(frozen), env.embedder, settings=env.settings)
+            yield policy, Answers(CachedBackbone(frozen), env.embedder, served=env.served)
         finally:
             if frozen is not cast:
                 frozen.close()

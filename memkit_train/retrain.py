@@ -35,7 +35,7 @@ from memkit_train.config import TrainConfig
 from memkit_train.errors import Busy, DiskFull, NothingNew, OtherData, OutOfMemory, TrainError
 from memkit_train.gate import Check, Verdict, gate
 from memkit_train.publish import Lineage, publish
-from memkit_train.replay.practice import settings_of
+from memkit_train.replay.served_with import served_with
 from memkit_train.report import RunFolder, write_report
 from memkit_train.report.folder import Tick, next_run, read_json, runs, write_json
 from memkit_train.rung import (
@@ -254,7 +254,7 @@ class _Retraining:
         if self.run.done("polish") is not None:
             learned_by += f"+{self.config.online.algorithm}"
         with open_source(self.config) as source:
-            instructions = settings_of(source, self.config.data).instructions
+            instructions = served_with(source, self.config.data).instructions
         made = publish(
             self.registry, adapter, base=self.config.model.base, roles=self.config.data.roles,
             embedder=self.embedder.identity, verdict=verdict, report=_shareable(self.run.done("evaluate") or {}),

@@ -13,7 +13,7 @@ from memkit_train.collect import judged, open_source
 from memkit_train.config import TrainConfig
 from memkit_train.gate import Exposure, Verdict
 from memkit_train.replay.env import Env, Policy
-from memkit_train.replay.practice import settings_of
+from memkit_train.replay.served_with import served_with
 from memkit_train.report.folder import Tick
 from memkit_train.rewards import Answers, CachedBackbone
 from memkit_train.trial import Trial, trials
@@ -32,7 +32,7 @@ def tried(
     embedder = make_embedder(config.data.embedder)
     with open_source(config) as source:
         users = list(islice(judged(source, config, embedder), most))
-        settings = settings_of(source, config.data)
+        served = served_with(source, config.data)
     with HFBackbone(
         config.model.base, threads=1, dtype=config.model.dtype, device=config.model.device, validity_sample=1.0
     ) as backbone:
@@ -44,9 +44,9 @@ def tried(
             for name, folder in (("candidate", adapter), ("parent", parent))
         ]
         frozen = backbone if config.model.answerer is None else make_backbone(config.model.answerer)
-        answers = Answers(CachedBackbone(frozen, cache), embedder, settings=settings)
+        answers = Answers(CachedBackbone(frozen, cache), embedder, served=served)
         ours, theirs = trials(
-            Env(embedder, settings), policies, users, answers, metric=config.gate.target, timed=True,
+            Env(embedder, served), policies, users, answers, metric=config.gate.target, timed=True,
             progress=None if tick is None else lambda done, total: tick("evaluate", done, total, {}),
         )  # fmt: skip
         if frozen is not backbone:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -97,7 +98,8 @@ def compare(
     if mode not in (None, "split", "fused"):
         raise InvalidInput(f"no mode {mode!r}", why="a turn is decided in one of two", fix="use split or fused")
     with opened(store) as source:
-        env = Env(make_embedder(embedder), source.practice.settings(mode))
+        served = source.served_with
+        env = Env(make_embedder(embedder), replace(served, mode=mode or served.mode))
         states = states_of(source, env, limit=limit, seed=seed)
     if not states:
         _nothing("the log holds no decided turn")

@@ -10,15 +10,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memkit.engine.decide import ModelCall, Settings
+from memkit.engine.call import ModelCall
+from memkit.engine.served_with import ServedWith
 from memkit.models import JSON, normalise
 from memkit.roles import Shown
 from memkit.seams.backbone import Backbone
 from memkit.seams.embedder import Embedder
 from memkit_train.evaluate.bootstrap import Estimate, mean_by_cluster
 from memkit_train.evaluate.loaders.world import as_conversation
+from memkit_train.replay.answer import AnswerTask, answer_all
 from memkit_train.replay.env import Env, Policy, Trail
-from memkit_train.replay.play import AnswerTask, ReplaySettings, answer_batch
 from memkit_train.replay.script import script_of
 from memkit_train.tiny.examples import heard_kind
 from memkit_train.worlds import Episode, OracleBackbone, Question, Truth, matches
@@ -57,8 +58,8 @@ def measure(
 ) -> Measured:
     """Play, compare, ask. `answerer` answers in place of the backbone itself."""
     oracle = OracleBackbone(Truth(episodes))
-    settings = Settings(candidates=candidates)
-    env = Env(embedder, settings)
+    served = ServedWith(candidates=candidates, answer_candidates=k)
+    env = Env(embedder, served)
     scripts = [
         script_of(one.user_id, [said.as_turn(one.user_id) for said in as_conversation(one).turns]) for one in episodes
     ]
@@ -69,8 +70,8 @@ def measure(
         for call in trail.calls:
             _compare(call, oracle, one.user_id, tables)
     asked = [(one.user_id, question) for one in episodes for question in one.questions]
-    tasks = [_task(trail, question, embedder, k) for one, trail in played for question in one.questions]
-    answered = answer_batch(tasks, answerer or backbone, embedder, ReplaySettings(settings))
+    tasks = [_task(trail, question, embedder) for one, trail in played for question in one.questions]
+    answered = answer_all(tasks, answerer or backbone, embedder, served)
     for (user_id, question), found in zip(asked, answered, strict=True):
         right = float(matches(question, found.text))
         tables["answers"][question.kind][user_id].append(right)
@@ -81,9 +82,9 @@ def measure(
     )  # fmt: skip
 
 
-def _task(trail: Trail, question: Question, embedder: Embedder, k: int) -> AnswerTask:
+def _task(trail: Trail, question: Question, embedder: Embedder) -> AnswerTask:
     bank = trail.end.live if question.as_of is None else trail.as_of(question.as_of, embedder)
-    return AnswerTask(question.text, bank, question.asked_at, question.question_id, k)
+    return AnswerTask(question.text, bank, question.asked_at, question.question_id)
 
 
 def _compare(

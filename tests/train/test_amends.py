@@ -10,7 +10,7 @@ import pytest
 
 from memkit.embedders import make_embedder
 from memkit.errors import InvalidConfig
-from memkit.seams.backbone import GenReply, GenRequest
+from memkit.seams.backbone import GenReply, GenRequest, Replies
 from memkit_train import amends, rowfile
 from memkit_train.amends import Amend, Case, amend, blamed, row_of, to_blame
 from memkit_train.collect import sides
@@ -34,7 +34,7 @@ class Forgetful(OracleBackbone):
     """Passes over every retraction; sampled with an odd seed it heeds them, and with one divisible by three it adds
     everything. Reports its letters as tokens."""
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         return [self._spelled(request) for request in requests]
 
     def _spelled(self, request: GenRequest) -> GenReply:
@@ -127,7 +127,7 @@ def test_credit_asks_of_other_operations_what_it_asked_of_the_logged_ones(
 
 def test_an_answerer_that_does_not_answer_mends_nothing(cases: list[Case], env: Env) -> None:
     class Mute(OracleBackbone):
-        def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+        def generate(self, requests: Sequence[GenRequest]) -> Replies:
             return [GenReply("", model="mute") for _ in requests]
 
     assert taken_again(cases, env, Mute) == []

@@ -10,7 +10,6 @@ from memkit.embedders import make_embedder
 from memkit.engine.record import prompt_text
 from memkit.models import digest
 from memkit_train.replay import Env, Policy, script_of, scripts_of
-from memkit_train.replay.env import lockstep
 from memkit_train.trajectories import StoreSource
 from memkit_train.worlds import OracleBackbone, TeacherBackbone, Truth
 from tests.train.policies import turns_of
@@ -78,7 +77,7 @@ def test_requests_of_all_lanes_are_generated_together(env: Env) -> None:
     policy = Policy(Watching(Truth(EPISODES)))
     env.run([(env.start(script_of(one.user_id, turns_of(one))), policy) for one in EPISODES])
     assert max(sizes) == len(EPISODES)
-    assert lockstep([]) == []
+    assert env.run([]) == []
 
 
 def test_what_the_app_did_itself_is_done_again_where_it_still_applies(tmp_path: Path, env: Env) -> None:
