@@ -104,7 +104,7 @@ def test_a_damaged_checkpoint_is_named(name: str, content: bytes, tmp_path: Path
 def test_online_training_decodes_as_many_at_once_as_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
     monkeypatch.setattr(
-        command, "gather", lambda _: SimpleNamespace(talks=[], heldout=[], subjects=[], episodes=[], settings=None)
+        command, "gather", lambda _: SimpleNamespace(talks=[], heldout=[], subjects=[], episodes=[], served=None)
     )
     monkeypatch.setattr(command, "polish", lambda *_, **more: seen.update(more))
     run: Any = SimpleNamespace(record={}, write=lambda: None, path=tmp_path)
