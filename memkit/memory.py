@@ -43,7 +43,6 @@ class Memory:
         embedder: Any = None,
         adapters: Any = None,
         alias: str = "production",
-        journal: str | Path | None = None,
         explore: float = 0.0,
         instructions: str = "",
         redact: Callable[[str], str] | None = None,
@@ -66,7 +65,7 @@ class Memory:
         mode: "split" (extract, then manage each fact) or "fused" (one call); chosen by the model when None.
         """
         self._runtime = Runtime(
-            path, model=model, embedder=embedder, adapters=adapters, alias=alias, journal=journal, explore=explore,
+            path, model=model, embedder=embedder, adapters=adapters, alias=alias, explore=explore,
             instructions=instructions, redact=redact, config=config, mode=mode, clock=clock, ids=ids,
             model_options=model_options,
         )  # fmt: skip

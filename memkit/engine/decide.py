@@ -7,54 +7,24 @@ deployed decision and the trained one are the same code, prompts and re-asks inc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from memkit.engine.bank import LiveBank
 from memkit.engine.big_bank import BigBank
+from memkit.engine.call import ModelCall, Parse, Routing, ask_until_readable
+from memkit.engine.drive import Steps
+from memkit.engine.served_with import ServedWith
 from memkit.engine.shortlist import Shortlist
-from memkit.errors import BadReply, Conflict, MemkitError, ModelError, NotFound, OpRejected
+from memkit.errors import Conflict, MemkitError, ModelError, NotFound, OpRejected
 from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn
-from memkit.ops import EDITION, Context, GuardLimits, check_batch, check_caps, resolve
+from memkit.ops import EDITION, Context, check_batch, check_caps, resolve
 from memkit.retrieval import RankerWeights
-from memkit.roles import Extractor, Fact, Fused, Manager, Prompt, Shown, reask_messages
-from memkit.seams.backbone import GenReply, GenRequest, Sampling
+from memkit.roles import Extractor, Fact, Fused, Manager, Prompt, Shown
+from memkit.seams.backbone import Sampling
 from memkit.seams.embedder import Embedder
-
-Steps = Generator[list[GenRequest], list["GenReply | ModelError"], "Decided"]
-
-
-@dataclass(frozen=True, slots=True)
-class Routing:
-    """Which adapter answers, and how it came to be chosen (logged with the decision)."""
-
-    adapter: str | None = None
-    alias: str = "production"
-    alias_version: int = 0
-    propensity: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What stays the same from turn to turn."""
-
-    mode: str = "split"
-    """split: extractor, then the manager per fact. fused: one call."""
-    instructions: str = ""
-    styles: tuple[tuple[str, str], ...] = ()
-    """Role → reply style (compact or json)."""
-    guard: GuardLimits = field(default_factory=GuardLimits)
-    reasks: int = 2
-    candidates: int = 5
-    fused_candidates: int = 20
-    deadline_s: float = 60.0
-    edition: int = EDITION
-    """The rules of deciding; recorded with each decision."""
-
-    def style(self, role: str) -> str:
-        return dict(self.styles).get(role, "compact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,37 +44,8 @@ class Task:
     weights: RankerWeights | None = None
     expires_at: datetime | None = None
     """When what is added from these turns ends."""
-
-
-@dataclass(slots=True)
-class ModelCall:
-    """One role's decision: the prompt, every attempt, what became of it."""
-
-    decision_id: str
-    role: str
-    prompt: Prompt
-    request: GenRequest
-    state_seq: int
-    routing: Routing
-    candidates: tuple[Shown, ...] = ()
-    attempts: list[Attempt] = field(default_factory=list["Attempt"])
-    drafts: tuple[OpDraft, ...] = ()
-    repairs: tuple[str, ...] = ()
-    error: MemkitError | None = None
-    edition: int | None = None
-    """The rules by which it was decided; None: it decides nothing, it answers."""
-
-    @property
-    def reply(self) -> GenReply | None:
-        """The last reply, the one that counted."""
-        return next((attempt.reply for attempt in reversed(self.attempts) if attempt.reply is not None), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    prompt: Prompt
-    reply: GenReply | None
-    error: MemkitError | None
+    edition: int = EDITION
+    """The rules of deciding; recorded with each decision."""
 
 
 @dataclass(slots=True)
@@ -118,70 +59,62 @@ class Decided:
     error: MemkitError | None = None
 
 
-def decide(task: Task, settings: Settings, embedder: Embedder) -> Steps:
+def decide(task: Task, served: ServedWith, embedder: Embedder) -> Steps[Decided]:
     calls: list[ModelCall] = []
     try:
-        if settings.mode == "fused":
-            drafts, facts = (yield from _fused(task, settings, embedder, calls)), []
+        if served.mode == "fused":
+            drafts, facts = (yield from _fused(task, served, embedder, calls)), []
         else:
-            drafts, facts = yield from _split(task, settings, embedder, calls)
-        check_caps(drafts, len(task.live), settings.guard)
+            drafts, facts = yield from _split(task, served, embedder, calls)
+        check_caps(drafts, len(task.live), served.guard)
     except (ModelError, OpRejected, Conflict, NotFound) as error:
         return Decided([], calls, task.now, error=error)
     return Decided(drafts, calls, task.now, facts)
 
 
 def _split(
-    task: Task, settings: Settings, embedder: Embedder, calls: list[ModelCall]
-) -> Generator[list[GenRequest], list[GenReply | ModelError], tuple[list[OpDraft], list[Fact]]]:
-    extractor = Extractor(settings.instructions, settings.style("extractor"))
+    task: Task, served: ServedWith, embedder: Embedder, calls: list[ModelCall]
+) -> Steps[tuple[list[OpDraft], list[Fact]]]:
+    extractor = Extractor(served.instructions, served.style("extractor"))
     prompt = extractor.render(task.turns, task.context_turns)
-    extraction = _call(task, settings, prompt, (), calls)
-
-    def read(reply: GenReply, prompt: Prompt) -> tuple[list[Fact], Any]:
-        parsed = extractor.parse(reply.text, prompt, cut=was_cut(reply))
-        return parsed.value, parsed
-
-    facts, _ = yield from _ask(extraction, read, settings)
-    manager = Manager(settings.instructions, settings.style("manager"))
-    shortlist = _shortlist(task, settings, embedder)
+    facts = yield from ask_until_readable(_call(task, prompt, (), calls), extractor.parse, served.reasks)
+    manager = Manager(served.instructions, served.style("manager"))
+    shortlist = _shortlist(task, embedder)
     live, drafts, ops = task.live, list[OpDraft](), list[Op]()
     for fact in facts:
         live = live.after(ops, embedder)
-        shown = shortlist.shown(live, [fact.text], each=settings.candidates, room=settings.candidates)
+        shown = shortlist.shown(live, [fact.text], each=served.candidates, room=served.candidates)
         prompt = manager.render(fact, shown, task.turns)
-        call = _call(task, settings, prompt, shown, calls)
-        ops = yield from _ask_for_ops(task, settings, call, manager.parse, live)
+        call = _call(task, prompt, shown, calls)
+        ops = yield from _ask_for_ops(task, served, call, manager.parse, live)
         drafts.extend(call.drafts)
     return drafts, facts
 
 
-def _fused(
-    task: Task, settings: Settings, embedder: Embedder, calls: list[ModelCall]
-) -> Generator[list[GenRequest], list[GenReply | ModelError], list[OpDraft]]:
+def _fused(task: Task, served: ServedWith, embedder: Embedder, calls: list[ModelCall]) -> Steps[list[OpDraft]]:
     texts = [turn.text for turn in task.turns if turn.role in ("user", "assistant")] or [task.turns[-1].text]
-    shortlist = _shortlist(task, settings, embedder)
-    shown = shortlist.shown(task.live, texts, each=settings.candidates, room=settings.fused_candidates)
-    role = Fused(settings.instructions, settings.style("fused"))
+    shortlist = _shortlist(task, embedder)
+    shown = shortlist.shown(task.live, texts, each=served.candidates, room=served.fused_candidates)
+    role = Fused(served.instructions, served.style("fused"))
     prompt = role.render(task.turns, shown, task.context_turns)
     shown = tuple(prompt.view.shown)  # the prompt's budget may have cut some
-    call = _call(task, settings, prompt, shown, calls)
-    yield from _ask_for_ops(task, settings, call, role.parse, task.live)
+    call = _call(task, prompt, shown, calls)
+    yield from _ask_for_ops(task, served, call, role.parse, task.live)
     return list(call.drafts)
 
 
 def _ask_for_ops(
-    task: Task, settings: Settings, call: ModelCall, parse: Callable[..., Any], live: LiveBank | BigBank
-) -> Generator[list[GenRequest], list[GenReply | ModelError], list[Op]]:
+    task: Task, served: ServedWith, call: ModelCall, parse: Parse[list[OpDraft]], live: LiveBank | BigBank
+) -> Steps[list[Op]]:
     """Ask for operations, check them as a whole against what was shown and what the bank holds, and say what they
     will do, so that the next fact is judged against it. A batch that breaks a rule is asked again."""
     shown = {one.record.id: one.record for one in call.candidates}
     at = max(turn.at for turn in task.turns)
-    context = Context(task.bank, call.decision_id, live.seq + 1, task.now, at, edition=settings.edition)
+    context = Context(task.bank, call.decision_id, live.seq + 1, task.now, at, edition=task.edition)
+    ops: list[Op] = []
 
-    def checked(reply: GenReply, prompt: Prompt) -> tuple[list[Op], Any]:
-        parsed = parse(reply.text, prompt, cut=was_cut(reply))
-        check_batch(parsed.value, shown, len(live), settings.guard)
+    def check(asked: list[OpDraft]) -> None:
+        check_batch(asked, shown, len(live), served.guard)
         drafts = tuple(
             replace(
                 draft,
@@ -189,13 +122,12 @@ def _ask_for_ops(
                 metadata=_carried(draft, task.turns, shown),
                 expires_at=task.expires_at if draft.action == "add" else None,
             )
-            for draft in parsed.value
+            for draft in asked
         )
-        ops = resolve(live.state, drafts, context)
+        ops[:] = resolve(live.state, drafts, context)
         call.drafts = drafts
-        return ops, parsed
 
-    ops, _ = yield from _ask(call, checked, settings)
+    yield from ask_until_readable(call, parse, served.reasks, check)
     return ops
 
 
@@ -210,65 +142,15 @@ def _carried(draft: OpDraft, turns: Sequence[Turn], shown: Mapping[str, MemoryRe
     return {**(before.metadata if before is not None else {}), **told} if told else None
 
 
-def _call(task: Task, settings: Settings, prompt: Prompt, shown: Sequence[Shown], calls: list[ModelCall]) -> ModelCall:
+def _call(task: Task, prompt: Prompt, shown: Sequence[Shown], calls: list[ModelCall]) -> ModelCall:
     decision_id = task.new_id()
-    routing = task.routing.get(prompt.role, Routing())
-    sampling = task.sampling(decision_id, prompt.role)
-    request = GenRequest(prompt, decision_id, routing.adapter, sampling, settings.deadline_s)
-    call = ModelCall(decision_id, prompt.role, prompt, request, task.live.seq, routing, tuple(shown))
-    call.edition = settings.edition
+    call = ModelCall.of(
+        prompt, decision_id, state_seq=task.live.seq, routing=task.routing.get(prompt.role, Routing()),
+        sampling=task.sampling(decision_id, prompt.role), candidates=tuple(shown), edition=task.edition,
+    )  # fmt: skip
     calls.append(call)
     return call
 
 
-def _ask(
-    call: ModelCall, read: Callable[[GenReply, Prompt], tuple[Any, Any]], settings: Settings
-) -> Generator[list[GenRequest], list[GenReply | ModelError], tuple[Any, Any]]:
-    """Ask, and on a reply that cannot be used quote the error and ask again, at most `reasks` times.
-    A transport failure is not asked again: the backbone has already retried. `read` returns (value, parsed)."""
-    request, used = call.request, 0
-    budget = 1 + settings.reasks
-    while True:
-        (reply,) = yield [replace(request, max_calls=budget - used)]
-        if isinstance(reply, ModelError):
-            call.attempts.append(Attempt(request.prompt, None, reply))
-            call.error = reply
-            raise reply
-        used += max(1, reply.usage.calls)
-        try:
-            value, parsed = read(reply, request.prompt)
-        except (BadReply, OpRejected, Conflict, NotFound) as error:
-            call.attempts.append(Attempt(request.prompt, reply, error))
-            if used >= budget:
-                call.error = error
-                raise
-            prompt = replace(request.prompt, messages=request.prompt.messages + reask_messages(reply.text, error))
-            request = replace(request, prompt=prompt, key=f"{call.decision_id}#{used}")
-            continue
-        call.attempts.append(Attempt(request.prompt, reply, None))
-        call.repairs = tuple(parsed.repairs)
-        return value, parsed
-
-
-def was_cut(reply: GenReply) -> bool:
-    """Whether the reply ended because it reached its length limit."""
-    return reply.finish == "length"
-
-
-def _shortlist(task: Task, settings: Settings, embedder: Embedder) -> Shortlist:
-    earlier, edition = task.context_turns, settings.edition
-    return Shortlist(earlier, embedder, now=task.now, weights=task.weights, edition=edition)
-
-
-def drive(steps: Steps, generate: Callable[[Sequence[GenRequest]], Sequence[GenReply | ModelError]]) -> Decided:
-    """Run one decision to its end, blocking. `generate` may return errors in their places, or raise one for all."""
-    try:
-        requests = next(steps)
-        while True:
-            try:
-                replies: list[GenReply | ModelError] = list(generate(requests))
-            except ModelError as error:
-                replies = [error for _ in requests]
-            requests = steps.send(replies)
-    except StopIteration as stop:
-        return stop.value
+def _shortlist(task: Task, embedder: Embedder) -> Shortlist:
+    return Shortlist(task.context_turns, embedder, now=task.now, weights=task.weights, edition=task.edition)
