@@ -6,7 +6,6 @@ import base64
 import binascii
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -215,10 +214,7 @@ def _compare(runtime: Runtime) -> list[Problem]:
     found: list[Problem] = []
     for info in runtime.journal.users():
         there = runtime.projection.slice(info.user_id)
-        # LanceDB has no column for when a memory was last said again.
-        truth = {
-            record.id: replace(record, confirmed_at=None) for record in _live_at(runtime, info.user_id, there.watermark)
-        }
+        truth = {record.id: record for record in _live_at(runtime, info.user_id, there.watermark)}
         seen = {record.id: record for _, record in there.records}
         wrong = [key for key in truth.keys() | seen.keys() if truth.get(key) != seen.get(key)]
         if wrong:
