@@ -8,7 +8,7 @@ replay which nobody searches cost next to nothing."""
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -112,6 +112,17 @@ class LiveBank:
 
     def __len__(self) -> int:
         return len(self.state if self._index is None else self._index)
+
+    @property
+    def memories(self) -> int:
+        """How many a manager has to do with: the words that were said are none."""
+        if self._index is not None:
+            return len(self._index) - int(self._index.kinds["turn"].sum())
+        return sum(record.kind != "turn" for record in self.state.values())
+
+    def said(self, turns: Collection[str]) -> list[MemoryRecord]:
+        """The words that were said in this bank; `turns` are those that must be among them."""
+        return [record for record in self.state if record.kind == "turn"]
 
     def after(self, ops: Sequence[Op], embedder: Embedder) -> LiveBank:
         """The bank after `ops`. Only what they changed will be embedded and re-indexed."""

@@ -6,7 +6,7 @@ banks keep exact ranking."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
@@ -48,6 +48,14 @@ class BigBank:
     @property
     def state(self) -> BankView:
         return _Ahead(self.view, self.ahead) if self.ahead else self.view
+
+    @property
+    def memories(self) -> int:
+        return self.size
+
+    def said(self, turns: Collection[str]) -> list[MemoryRecord]:
+        """The words of these turns: the bank is too large to be looked through."""
+        return [record for turn in sorted(turns) if (record := self.state.get(turn)) is not None]
 
     def after(self, ops: Sequence[Op], embedder: Embedder) -> BigBank:
         if not ops:

@@ -14,6 +14,7 @@ from typing import Any
 
 from memkit.engine.bank import LiveBank
 from memkit.engine.big_bank import BigBank
+from memkit.engine.words import words_that_are_covered, words_that_end
 from memkit.errors import BadReply, Conflict, MemkitError, ModelError, NotFound, OpRejected
 from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn
 from memkit.ops import Context, GuardLimits, check_batch, check_caps, resolve
@@ -71,6 +72,8 @@ class Task:
     weights: RankerWeights | None = None
     expires_at: datetime | None = None
     """When what is added from these turns ends."""
+    hide_covered: bool = False
+    """Whether the words of these turns are hidden where a fact says them (`keep_turns="uncovered"`)."""
 
 
 @dataclass(slots=True)
@@ -120,10 +123,25 @@ def decide(task: Task, settings: Settings, embedder: Embedder) -> Steps:
             drafts, facts = (yield from _fused(task, settings, embedder, calls)), []
         else:
             drafts, facts = yield from _split(task, settings, embedder, calls)
-        check_caps(drafts, len(task.live), settings.guard)
+        check_caps(drafts, task.live.memories, settings.guard)
     except (ModelError, OpRejected, Conflict, NotFound) as error:
         return Decided([], calls, task.now, error=error)
-    return Decided(drafts, calls, task.now, facts)
+    return Decided([*drafts, *_about_words(task, drafts)], calls, task.now, facts)
+
+
+def _about_words(task: Task, drafts: Sequence[OpDraft]) -> list[OpDraft]:
+    """What a decision means for the words that were said: what it ended is not found in them any more."""
+    new = {turn.turn_id for turn in task.turns}
+    more: list[OpDraft] = []
+    deletions = [draft for draft in drafts if draft.action == "delete"]
+    ended = [record for one in deletions if one.memory_id and (record := task.live.state.get(one.memory_id))]
+    if ended:
+        said = task.live.said({turn for record in ended for turn in record.source_turns} | new)
+        more += words_that_end(ended, said, new=new, decision_id=deletions[0].decision_id)
+    if task.hide_covered:
+        gone = {draft.memory_id for draft in more}
+        more += [one for one in words_that_are_covered(drafts, task.live.said(new), new) if one.memory_id not in gone]
+    return more
 
 
 def _split(
@@ -179,7 +197,7 @@ def _ask_for_ops(
 
     def checked(reply: GenReply, prompt: Prompt) -> tuple[list[Op], Any]:
         parsed = parse(reply.text, prompt, cut=was_cut(reply))
-        check_batch(parsed.value, shown, len(live), settings.guard)
+        check_batch(parsed.value, shown, live.memories, settings.guard)
         drafts = tuple(
             replace(
                 draft,

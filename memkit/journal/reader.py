@@ -94,12 +94,13 @@ class JournalReader:
     def ops(
         self, *, bank: Bank | None = None, user_id: str | None = None, after: int = 0, upto: int | None = None,
         limit: int | None = None, memory_id: str | None = None, intake_id: str | None = None, op_id: str | None = None,
-        newest_first: bool = False,
+        newest_first: bool = False, words: bool = True,
     ) -> list[Op]:  # fmt: skip
+        """words: with what was done to the words of turns, beside memories."""
         with self._engine.read() as tx:
             return oplog.read_ops(
                 tx, bank=bank, user_id=user_id, after=after, upto=upto, limit=limit, memory_id=memory_id,
-                intake_id=intake_id, op_id=op_id, newest_first=newest_first,
+                intake_id=intake_id, op_id=op_id, newest_first=newest_first, words=words,
             )  # fmt: skip
 
     def iter_ops(

@@ -27,6 +27,10 @@ class Intake:
     """A pure function of the caller's arguments: it is part of the body that an idempotency key is compared on."""
 
     @property
+    def keep_turns(self) -> str:
+        return self.context.get("keep_turns", "all")
+
+    @property
     def expires_at(self) -> datetime | None:
         """When what is added from these turns ends."""
         found = self.context.get("expires_at")

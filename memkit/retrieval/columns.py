@@ -13,7 +13,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit.models import MemoryRecord, micros
+from memkit.models import Kind, MemoryRecord, micros
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -21,6 +21,7 @@ Flags = NDArray[np.bool_]
 
 NEVER = np.iinfo(np.int64).max
 NO_TIME = np.iinfo(np.int64).min
+KINDS: tuple[Kind, ...] = ("fact", "episode", "turn")
 
 
 class Records:
@@ -61,7 +62,8 @@ class Columns:
     speakers: list[str]
     sessions: list[str]
     seqs: Ints
-    facts: Flags
+    kinds: Ints
+    """Position in `KINDS`."""
     from_user: Flags
     at: Ints
     """`NO_TIME` where none is known."""
@@ -79,7 +81,7 @@ class Columns:
             speakers=[record.speaker for record in records],
             sessions=[record.session_id for record in records],
             seqs=_ints(record.seq for record in records),
-            facts=np.array([record.kind == "fact" for record in records], dtype=bool),
+            kinds=_ints(KINDS.index(record.kind) for record in records),
             from_user=np.array([record.origin == "user" for record in records], dtype=bool),
             at=_ints(NO_TIME if record.at is None else micros(record.at) for record in records),
             days=_ints(0 if record.at is None else record.at.toordinal() for record in records),

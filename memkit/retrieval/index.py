@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from memkit.errors import EmbedderError
 from memkit.models import MemoryRecord
-from memkit.retrieval.columns import NO_TIME, Columns, Flags, Floats, Ints, Records
+from memkit.retrieval.columns import KINDS, NO_TIME, Columns, Flags, Floats, Ints, Records
 from memkit.retrieval.lexicon import fold_speaker, read_lines
 from memkit.retrieval.postings import Entries, Postings
 from memkit.retrieval.vectors import Vectors
@@ -36,7 +36,7 @@ TRAITS = ("length", "question", "tells_time", "tells_number", "fact", "trust", "
 
 _FEW = 8
 """Memories up to which looking for each is cheaper than looking at every row."""
-NUMBERS = ("seqs", "at", "days", "expires", "lengths")
+NUMBERS = ("seqs", "at", "days", "expires", "lengths", "kinds")
 """Whole numbers of a row."""
 
 
@@ -72,6 +72,10 @@ class Rows:
     @property
     def lengths(self) -> Ints:
         return self.numbers[4]
+
+    @property
+    def kinds(self) -> Ints:
+        return self.numbers[5]
 
     def without(self, gone: Sequence[int], more: Rows) -> Rows:
         """These rows but for `gone` (ascending), and `more` behind them."""
@@ -129,14 +133,16 @@ class BankIndex:
         """The same from columns, all in canonical order; `stored` makes the records that are asked for."""
         read, speakers = read_lines(columns), [fold_speaker(name) for name in columns.speakers]
         traits = (
-            read.size, read.asks, read.tells_time, read.tells_number, columns.facts, columns.trust, columns.from_user,
-            [name != "" for name in speakers],
+            read.size, read.asks, read.tells_time, read.tells_number, columns.kinds == 0, columns.trust,
+            columns.from_user, [name != "" for name in speakers],
         )  # fmt: skip
         rows = Rows(
             ids=columns.ids,
             speakers=speakers,
             sessions=columns.sessions,
-            numbers=np.array((columns.seqs, columns.at, columns.days, columns.expires, read.lengths), dtype=np.int64),
+            numbers=np.array(
+                (columns.seqs, columns.at, columns.days, columns.expires, read.lengths, columns.kinds), dtype=np.int64
+            ),
             traits=np.array(traits, dtype=np.float64),
         )
         return cls(stored, rows, Vectors.of(vectors), read.postings)
@@ -245,13 +251,17 @@ class BankIndex:
 
     @cached_property
     def kinds(self) -> dict[str, Flags]:
-        is_fact = self.rows.traits[4] > 0
-        return {"fact": is_fact, "episode": ~is_fact}
+        return {kind: self.rows.kinds == code for code, kind in enumerate(KINDS)}
+
+    @cached_property
+    def said(self) -> Flags:
+        """The rows that are words as they were said."""
+        return ~self.kinds["fact"]
 
     @cached_property
     def has_talk(self) -> bool:
         """Whether any row is part of a conversation."""
-        return bool(np.logical_or.reduce(self.kinds["episode"]))
+        return bool(np.logical_or.reduce(self.said))
 
     @cached_property
     def sessions(self) -> Ints:
@@ -259,15 +269,15 @@ class BankIndex:
         what the caller named, else an unbroken stretch of time."""
         names: dict[str, int] = {"": 0}
         numbers = np.array([names.setdefault(name, len(names)) for name in self.rows.sessions], dtype=np.int64)
-        episodes = self.kinds["episode"]
-        unnamed = np.flatnonzero(episodes & (numbers == 0))
+        said = self.said
+        unnamed = np.flatnonzero(said & (numbers == 0))
         at = self.rows.at[unnamed]
         before = np.append(np.int64(NO_TIME), at[:-1])
         known = (at != NO_TIME) & (before != NO_TIME)
         silence = np.abs(np.where(known, at, 0) - np.where(known, before, 0))
         starts = (at != NO_TIME) & (~known | (silence > SESSION_GAP))
         numbers[unnamed] = len(names) + np.cumsum(starts)
-        return np.where(episodes, numbers, -1)
+        return np.where(said, numbers, -1)
 
     @cached_property
     def talk(self) -> Talk:
@@ -276,8 +286,8 @@ class BankIndex:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """Who stands next to whom. `order` lists the episodes session by session; `before[d]`/`after[d]` give the row d+1
-    turns earlier or later in the same session (or `rows`, one past the end, where a zero is looked up)."""
+    """Who stands next to whom. `order` lists the rows that were said, session by session; `before[d]`/`after[d]` give the
+    row d+1 turns earlier or later in the same session (or `rows`, one past the end, where a zero is looked up)."""
 
     order: Ints
     starts: Ints

@@ -18,12 +18,13 @@ from memkit.engine.bank import LiveBank
 from memkit.engine.citations import infer_citations
 from memkit.engine.decide import Decided, Routing, Settings
 from memkit.engine.record import decision_record
+from memkit.engine.serve import serve
 from memkit.errors import BadReply, InvalidInput, NoModel, NotFound
 from memkit.journal import FeedbackRecord, Trace
 from memkit.journal.records import TraceKind
 from memkit.models import JSON, Bank, digest
 from memkit.results import Answer, ContextBlock, Hit, Hits
-from memkit.retrieval import Query, RankerWeights, Scored, rank, render_context, why
+from memkit.retrieval import Query, RankerWeights, Scored, render_context, why
 from memkit.runtime.banks import BankReader
 from memkit.runtime.read_request import Ask
 from memkit.runtime.traces import TraceBuffer
@@ -189,7 +190,7 @@ class Asking:
             size, live = len(live), live.narrow(ask.text, vector, ask.kinds, _within(ask))
             selection = {"preselected": len(live), "of": size}
         weights = self._weights(ask.user_id)
-        return live, rank(live.index, query, weights) if weights else rank(live.index, query), selection
+        return live, serve(live.index, query, weights) if weights else serve(live.index, query), selection
 
     def _hits(self, ask: Ask, scored: Sequence[Scored]) -> list[Hit]:
         turns: dict[str, Any] = {}

@@ -17,7 +17,7 @@ from memkit.config import Config
 from memkit.embedders.deferred import default_or
 from memkit.embedders.recorded import Recorded
 from memkit.errors import InvalidConfig, StoreClosed
-from memkit.inputs import has_surrogates, path_of, text_of
+from memkit.inputs import has_surrogates, keep_turns_of, path_of, text_of
 from memkit.journal import Journal
 from memkit.models import Bank
 from memkit.runtime.banks import BankReader
@@ -74,6 +74,7 @@ class Runtime:
         alias: str = "production",
         journal: str | Path | None = None,
         explore: float = 0.0,
+        keep_turns: str = "all",
         instructions: str = "",
         redact: Callable[[str], str] | None = None,
         config: Config | Mapping[str, Any] | None = None,
@@ -90,6 +91,7 @@ class Runtime:
         self.clock: Clock = clock or SystemClock()
         self.ids: Ids = ids or RandomIds()
         self.redact = redact
+        self.keep_turns = keep_turns_of(keep_turns)
         self._model, self._model_options = model, dict(model_options or {})
         self._adapters, self.alias, self._instructions, self._mode = adapters, alias, instructions, mode
         self._check(explore, journal)

@@ -142,6 +142,7 @@ class TurnWriter:
             sampling=self._sampling,
             weights=self._weights(intake.bank.user_id),
             expires_at=intake.expires_at,
+            hide_covered=intake.keep_turns == "uncovered",
         )
         steps = decide(task, self._settings, self._embedder)
         return drive(steps, lambda requests: generate_each(self._backbone(), requests))
