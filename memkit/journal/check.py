@@ -44,7 +44,8 @@ _ROW_RULES = (
     ),
     (
         "intake", "its range of ops is not what the log holds",
-        "SELECT intake_id FROM intakes i LEFT JOIN (SELECT intake, min(seq) AS lo, max(seq) AS hi FROM ops GROUP BY"
+        "SELECT intake_id FROM intakes i LEFT JOIN (SELECT intake, min(seq) AS lo, max(seq) AS hi FROM ops"
+        " WHERE cause IS NOT 'said' GROUP BY"
         " intake) o ON o.intake = i.n WHERE coalesce(i.seq_first, 0) <> coalesce(o.lo, 0)"
         " OR coalesce(i.seq_last, 0) <> coalesce(o.hi, 0)",
     ),

@@ -286,8 +286,8 @@ class BankIndex:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """Who stands next to whom. `order` lists the rows that were said, session by session; `before[d]`/`after[d]` give the
-    row d+1 turns earlier or later in the same session (or `rows`, one past the end, where a zero is looked up)."""
+    """Who stands next to whom. `order` lists the rows that were said, session by session; `before[d]`/`after[d]` give
+    the row d+1 turns earlier or later in the same session (or `rows`, one past the end, where a zero is looked up)."""
 
     order: Ints
     starts: Ints
