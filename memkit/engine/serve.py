@@ -1,7 +1,8 @@
 """What a read serves of a bank: the best rows, nothing twice.
 
 A fact is the index of the words that it was drawn from, and the present state of what they say. Where both would be
-served, the fact comes first, at the better place of the two; words that it says whole are not served beside it.
+served: a fact that says all that the words say stands for them; one that was rewritten since comes before them; and
+one that says nothing beyond words that fit the question better is left out beside them.
 """
 
 from __future__ import annotations
@@ -17,11 +18,8 @@ from memkit.text.words import terms
 
 _MORE = 20
 """Rows looked at beyond those that are served: what is said twice makes room for others."""
-_NEAR = 0.5
-"""Share of the score of words that a fact drawn from them must have to be served before them: it may be of something
-else that the same words said."""
 _CARRIED = 0.8
-"""Share of the words of a turn that a fact must have to stand for it."""
+"""Share of the words of the one that the other must have to say the same."""
 
 
 def serve(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> list[Scored]:
@@ -39,15 +37,22 @@ def _once(scored: Sequence[Scored]) -> list[Scored]:
     if not facts:
         return list(scored)
     served: dict[str, Scored] = {}
+    told: set[str] = set()
     for one in scored:
-        drawn = [] if one.record.kind != "turn" else [
-            fact for turn in one.record.source_turns for fact in facts.get(turn, ())
-        ]  # fmt: skip
+        if one.record.kind != "turn":
+            if one.record.id not in told:
+                served.setdefault(one.record.id, one)
+            continue
+        drawn = [fact for turn in one.record.source_turns for fact in facts.get(turn, ())]
+        said = False
         for fact in drawn:
-            first = fact.score >= _NEAR * one.score or _supersedes(fact.record, one.record)
-            if first and fact.record.id not in served:
-                served[fact.record.id] = replace(fact, score=max(fact.score, one.score))
-        if not any(_carries(fact.record.text, one.record.text) for fact in drawn):
+            whole = _carries(fact.record.text, one.record.text)
+            if whole or _supersedes(fact.record, one.record):
+                served.setdefault(fact.record.id, replace(fact, score=max(fact.score, one.score)))
+            elif _carries(one.record.text, fact.record.text):
+                told.add(fact.record.id)
+            said = said or whole
+        if not said:
             served.setdefault(one.record.id, one)
     return list(served.values())
 
@@ -58,11 +63,15 @@ def _supersedes(fact: MemoryRecord, words: MemoryRecord) -> bool:
     return later and not _content(fact.text).isdisjoint(_content(words.text))
 
 
-def _carries(fact: str, words: str) -> bool:
-    said = _content(words)
-    return len(said & _content(fact)) >= _CARRIED * len(said)
+def _carries(whole: str, part: str) -> bool:
+    said = _content(part)
+    return len(said & _content(whole)) >= _CARRIED * len(said)
 
 
 @remembered(8_192)
 def _content(text: str) -> frozenset[str]:
-    return frozenset(terms(text))
+    return frozenset(terms(text)) - _WRITTEN
+
+
+_WRITTEN = frozenset(terms("user users user's"))
+"""What managers write where people say "I"."""

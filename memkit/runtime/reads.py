@@ -68,7 +68,7 @@ class Asking:
     def context(self, ask: Ask, max_tokens: int) -> ContextBlock:
         live, scored, selection = self._rank(ask)
         trace_id = self._ids.new("c")
-        block = render_context([one.record for one in scored], max_tokens=max_tokens, nonce=trace_id[-12:])
+        block = render_context([one.record for one in scored], max_tokens=max_tokens, nonce=trace_id[-8:])
         served = [one for one in scored if one.record.id in block.ids]
         self._trace("context", trace_id, ask, live, served, {"max_tokens": max_tokens} | selection)
         return ContextBlock(block.text, trace_id=trace_id, hits=self._hits(ask, served))

@@ -80,7 +80,7 @@ def told(embedder: str, *, infer: bool = True) -> System:
                 memory.add(message, user_id="u", session_id=turn["session"], at=turn["at"], infer=infer)
             for question in talk.questions:
                 hits = memory.search(question["question"], user_id="u", k=K)
-                block = memory.context(question["question"], user_id="u", max_tokens=TOKENS)
+                block = str(memory.context(question["question"], user_id="u", max_tokens=TOKENS))
                 said = "\n".join(item.text for item in parse_context(block)) if block else ""
                 best = hits[0].score if hits else 0.0
                 yield Served([hit.text for hit in hits], said, best, estimate_tokens(block) if block else 0)
@@ -139,7 +139,7 @@ class Tally:
         forms = _forms(question["answer"])
         evidence = [words[one] for one in question["evidence"] if one in words]
         found = any(holds(text, forms) or any(same(text, said) for said in evidence) for text in served.texts)
-        has = holds(served.block, forms)
+        has = holds(served.block, forms) or any(fold(said) in fold(served.block) for said in evidence)
         self.evidence.append(found)
         self.gold.append(has)
         old = _forms(question.get("stale") or [])
