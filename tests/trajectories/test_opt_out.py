@@ -13,7 +13,7 @@ from memkit_train.trajectories import bundle as bundles
 from memkit_train.trajectories.probes import episode_probes
 from memkit_train.trajectories.topics import Topics
 
-FACTS = {"work": "Ana leads the harbour team.", "money": "Ana owes 4711 francs."}
+FACTS = {"work": "Ana leads the harbour team.", "money": "Ana owes 4711-0815 francs."}
 ASKED = {"work": "Which team does Ana lead?", "money": "How many francs does Ana owe?"}
 
 
@@ -22,7 +22,7 @@ def say(messages: list[dict[str, str]]) -> str:
     if "Question" in asked and not any(fact in asked for fact in FACTS.values()):
         return "USE NONE\nANSWER unknown"
     if "Question" in asked:
-        return f"USE 1\nANSWER {'4711 francs' if ASKED['money'] in asked else 'the harbour team'}"
+        return f"USE 1\nANSWER {'4711-0815 francs' if ASKED['money'] in asked else 'the harbour team'}"
     if "NEW fact" in asked:
         return "ADD"
     return next(f"1 {fact}" for fact in FACTS.values() if fact in asked.rpartition("NEW turns:")[2])
@@ -104,7 +104,7 @@ def test_a_bundle_holds_nothing_of_a_closed_bank(tmp_path: Path, observed: bool)
             bundles.bundle(source, tmp_path / name)
             text = "".join(path.read_text() for path in (tmp_path / name).iterdir())
             assert "harbour" in text
-            assert ("francs" in text, "4711" in text) == (name == "open",) * 2
+            assert ("francs" in text, "4711-0815" in text) == (name == "open",) * 2
             assert {one for one in traces.values() if one in text} == values
             with bundles.BundleSource(tmp_path / name) as read:
                 assert {one.trace_id for one in read.answers()} == values
