@@ -34,7 +34,7 @@ class Config:
     context_turns: int = 4
     """Earlier turns of the session shown to the extractor as context only."""
     answer_candidates: int = 60
-    """Candidates of an answer; half of them for each of two participants."""
+    """Memories shown for an answer at most; 30 of them from one person."""
     preselect_from: int = 5_000
     """Live memories above which LanceDB pre-selects before the exact scorer ranks."""
     preselect: int = 1_000

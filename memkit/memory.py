@@ -43,7 +43,6 @@ class Memory:
         embedder: Any = None,
         adapters: Any = None,
         alias: str = "production",
-        journal: str | Path | None = None,
         explore: float = 0.0,
         keep_turns: str = "all",
         instructions: str = "",
@@ -69,7 +68,7 @@ class Memory:
         mode: "split" (extract, then manage each fact) or "fused" (one call); chosen by the model when None.
         """
         self._runtime = Runtime(
-            path, model=model, embedder=embedder, adapters=adapters, alias=alias, journal=journal, explore=explore,
+            path, model=model, embedder=embedder, adapters=adapters, alias=alias, explore=explore,
             keep_turns=keep_turns, instructions=instructions, redact=redact, config=config, mode=mode, clock=clock,
             ids=ids, model_options=model_options,
         )  # fmt: skip

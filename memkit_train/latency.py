@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from memkit.seams.backbone import GenReply
 from memkit_train.replay.env import Policy, Trail
-from memkit_train.replay.play import generate
+from memkit_train.replay.generate import generate
 
 SCENES = 48
 ROUNDS = 3

@@ -114,6 +114,20 @@ def test_imports_run_one_way() -> None:
     assert wrong == []
 
 
+ENGINE_KNOWS = {"engine", "errors", "memo", "models", "text", "ops", "roles", "retrieval", "filters", "seams"}
+
+
+def test_the_engine_is_pure() -> None:
+    """No journal, no store, no configuration, no clock of its own, and no type of them either."""
+    found = [
+        f"{where(path, line)}: {module}"
+        for path in sources("memkit/engine")
+        for module, line in imports(path, typing=True)
+        if room_of(module) not in ENGINE_KNOWS | {None} or module.split(".")[0] in ("os", "time", "threading")
+    ]
+    assert found == []
+
+
 @pytest.mark.parametrize("package", ["memkit", "memkit_train"])
 def test_no_cycles_anywhere(package: str) -> None:
     known = {module_name(path): path for path in sources(package)}

@@ -27,7 +27,7 @@ from memkit.adapters.verify import Serving, check_serving, inspect, read_manifes
 from memkit.adapters.watch import Watcher
 from memkit.errors import AdapterError, BadReply, MemkitError, OpRejected, UnknownAlias
 from memkit.models import JSON
-from memkit.seams.backbone import GenReply, GenRequest
+from memkit.seams.backbone import GenReply, GenRequest, Replies
 from memkit.seams.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class AdapterSet:
         alias: str = "production",
         host: Callable[[], tuple[AdapterHost | None, frozenset[str]]] = lambda: (None, frozenset()),
         serving: Serving | None = None,
-        generate: Callable[[Sequence[GenRequest]], list[GenReply]] | None = None,
+        generate: Callable[[Sequence[GenRequest]], Replies] | None = None,
         keep: int = 2,
         drain_s: float = 30.0,
         poll_s: float = 0.25,
@@ -337,7 +337,7 @@ class AdapterSet:
             for lease in leases.values():
                 lease.close()
 
-    def _runner(self, generate: Callable[[Sequence[GenRequest]], list[GenReply]]) -> ShadowRunner:
+    def _runner(self, generate: Callable[[Sequence[GenRequest]], Replies]) -> ShadowRunner:
         with self._starting:
             if self._shadow is None:
                 self._shadow = ShadowRunner(

@@ -15,7 +15,7 @@ from memkit.backbones._rules_answer import answer
 from memkit.backbones._rules_extract import facts_of
 from memkit.backbones._rules_manage import Decision, Known, decide
 from memkit.roles.base import Prompt
-from memkit.seams.backbone import GenReply, GenRequest, Usage
+from memkit.seams.backbone import GenReply, GenRequest, Replies, Usage
 
 IDENTITY = "rules/1"
 
@@ -30,7 +30,7 @@ class RuleBackbone:
     style = "compact"
     max_parallel = 64
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         return [self._reply(request.prompt) for request in requests]
 
     def close(self) -> None:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memkit.store import Slice
-
 Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
 
 
@@ -99,11 +97,6 @@ class LiveBank:
     def with_vectors(cls, records: Sequence[MemoryRecord], vectors: NDArray[np.float32], seq: int) -> LiveBank:
         """`vectors[i]` belongs to `records[i]`; the order of the rows does not matter."""
         return cls(BankIndex.build(records, vectors), seq)
-
-    @classmethod
-    def projected(cls, found: Slice) -> LiveBank:
-        """What LanceDB holds of a bank."""
-        return cls(BankIndex.of_columns(found.columns, found.vectors, found.stored), found.watermark)
 
     @classmethod
     def joined(cls, parts: Sequence[LiveBank]) -> LiveBank:

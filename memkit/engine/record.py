@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 
-from memkit.engine.decide import ModelCall
+from memkit.engine.call import ModelCall
 from memkit.errors import MemkitError
 from memkit.models import JSON, Bank, DecisionRecord, digest, to_json
 from memkit.roles import Prompt, Shown

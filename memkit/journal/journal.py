@@ -231,10 +231,6 @@ class Journal(JournalReader):
         with self._engine.write() as tx:
             trail.drop_payloads(tx, numbers)
 
-    def set_outcome(self, decision_id: str, outcome: JSON) -> None:
-        with self._engine.write() as tx:
-            trail.write_outcome(tx, decision_id, outcome)
-
     def apply(
         self, bank: Bank, drafts: Sequence[OpDraft], *, decision_id: str, at: datetime, cause: str = "decision",
         intake_id: str | None = None, claim: Claim | None = None, undoes: Sequence[str] = (),

@@ -145,7 +145,6 @@ class BankReader:
         condition: Condition | None,
     ) -> LiveBank:
         """The rows that LanceDB selects, and every row that was written since LanceDB's watermark."""
-        from memkit.engine.bank import LiveBank
 
         def selected() -> Slice:
             return self._projection().preselect(
@@ -161,7 +160,7 @@ class BankReader:
             op for bank, seq in self._banks(user_id, agent_id)
             for op in self._journal.ops(bank=bank, after=found.watermark, upto=seq)
         ]  # fmt: skip
-        return LiveBank.projected(found).after(tail, self._embedder)
+        return _live(found).after(tail, self._embedder)
 
     def _banks(self, user_id: str, agent_id: str | None) -> list[tuple[Bank, int]]:
         if agent_id is None:
@@ -229,10 +228,8 @@ class BankReader:
         return len(BankState().fold(self._journal.ops(bank=bank, upto=seq)))
 
     def _from_projection(self, bank: Bank, seq: int) -> LiveBank:
-        from memkit.engine.bank import LiveBank
-
         only = len(self._journal.user_banks(bank.user_id)) == 1
-        live = LiveBank.projected(self._projection().slice(bank.user_id, bank.agent_id, only_bank=only))
+        live = _live(self._projection().slice(bank.user_id, bank.agent_id, only_bank=only))
         return live.after(self._journal.ops(bank=bank, after=live.seq, upto=seq), self._embedder)
 
     def _from_journal(self, bank: Bank, seq: int) -> LiveBank:
@@ -284,6 +281,14 @@ class _JournalView:
 
     def find(self, content_hash: str) -> str | None:
         return self._journal.find(self._bank, content_hash)
+
+
+def _live(found: Slice) -> LiveBank:
+    """What LanceDB holds of a bank."""
+    from memkit.engine.bank import LiveBank
+    from memkit.retrieval import BankIndex
+
+    return LiveBank(BankIndex.of_columns(found.columns, found.vectors, found.stored), found.watermark)
 
 
 def said_by(ops: list[Op], when: datetime) -> list[Op]:

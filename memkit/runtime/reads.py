@@ -13,12 +13,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from memkit.config import Config
-from memkit.engine.answer import answer_steps
+from memkit.engine.answer import answer
 from memkit.engine.bank import LiveBank
+from memkit.engine.call import Routing
 from memkit.engine.citations import infer_citations
-from memkit.engine.decide import Decided, Routing, Settings
+from memkit.engine.decide import Decided
+from memkit.engine.drive import drive, within
 from memkit.engine.record import decision_record
 from memkit.engine.serve import serve
+from memkit.engine.served_with import ServedWith
 from memkit.errors import BadReply, InvalidInput, NoModel, NotFound
 from memkit.journal import FeedbackRecord, Trace
 from memkit.journal.records import TraceKind
@@ -45,19 +48,20 @@ class Asking:
         traces: TraceBuffer,
         embedder: Embedder,
         backbone: Callable[[], Backbone | None],
-        settings: Callable[[], Settings],
+        served: Callable[[], ServedWith],
         config: Config,
         *,
         clock: Clock,
         ids: Ids,
         route: Callable[[str], AbstractContextManager[dict[str, Routing]]],
         weights: Callable[[str], RankerWeights | None],
+        deciding: Callable[[], None],
         watched: Callable[[Decided, dict[str, Routing], str | None], None],
     ) -> None:
         self._journal, self._reader, self._traces, self._embedder = journal, reader, traces, embedder
-        self._backbone, self._settings, self._config = backbone, settings, config
+        self._backbone, self._served, self._config = backbone, served, config
         self._clock, self._ids, self._route, self._weights = clock, ids, route, weights
-        self._watched = watched
+        self._deciding, self._watched = deciding, watched
 
     def search(self, ask: Ask) -> Hits:
         live, scored, selection = self._rank(ask)
@@ -74,7 +78,7 @@ class Asking:
         return ContextBlock(block.text, trace_id=trace_id, hits=self._hits(ask, served))
 
     def answer(self, ask: Ask) -> Answer:
-        """Candidates (half for each of two participants), distillation, answer; cited memories are kept."""
+        """The memories that decide are selected, then answered from; what was shown and cited is kept."""
         backbone = self._backbone()
         if backbone is None:
             raise NoModel(
@@ -85,14 +89,16 @@ class Asking:
         live, pool, selection = self._rank(ask)
         trace_id = self._ids.new("a")
         with self._route(ask.user_id) as routing:
-            draft, call = answer_steps(
-                ask.text, _per_participant(pool, ask.k), backbone, self._settings(), decision_id=self._ids.new("d"),
-                state_seq=live.seq, now=self._clock.now(), routing=routing.get("answerer", Routing()),
-                sampling=Sampling(),
+            steps = answer(
+                ask.text, pool, self._served(), decision_id=self._ids.new("d"), state_seq=live.seq,
+                now=self._clock.now(), routing=routing.get("answerer", Routing()), sampling=Sampling(),
             )  # fmt: skip
+            answered = drive(steps, within(backbone, self._config.deadline_s))
+            draft, call = answered.draft, answered.call
             failed = None if call.error is None else type(call.error).__name__
             self._watched(Decided([], [call], self._clock.now(), error=call.error), routing, failed)
         bank = Bank(ask.user_id, ask.agent_id or "")
+        self._deciding()
         record = decision_record(call, bank=bank, intake_id=None, source_turns=(), created_at=self._clock.now())
         if draft is None:
             self._journal.record(record)
@@ -259,23 +265,3 @@ def _within(ask: Ask) -> Condition | None:
         return ask.condition
     terms = () if ask.condition is None else ask.condition.terms
     return Condition((*terms, *parse_filters({"session_id": ask.session_id}).terms))
-
-
-def _per_participant(pool: Sequence[Scored], k: int) -> list[Scored]:
-    """At most half of the candidates for each of the two participants who hold most of the pool; all of them where
-    there is only one."""
-    counts: dict[str, int] = {}
-    for one in pool:
-        counts[one.record.speaker] = counts.get(one.record.speaker, 0) + 1
-    if len(counts) < 2:
-        return list(pool[:k])
-    main = sorted(counts, key=lambda speaker: (-counts[speaker], speaker))[:2]
-    taken: dict[str, int] = dict.fromkeys(main, 0)
-    chosen: list[Scored] = []
-    for one in pool:
-        if one.record.speaker in taken:
-            if taken[one.record.speaker] >= k // 2:
-                continue
-            taken[one.record.speaker] += 1
-        chosen.append(one)
-    return chosen[:k]

@@ -30,7 +30,9 @@ from memkit.seams.embedder import close_embedder
 
 if TYPE_CHECKING:
     from memkit.adapters import AdapterSet
-    from memkit.engine.decide import Decided, Routing, Settings
+    from memkit.engine.call import Routing
+    from memkit.engine.decide import Decided
+    from memkit.engine.served_with import ServedWith
     from memkit.retrieval import RankerWeights
     from memkit.runtime.reads import Asking
     from memkit.runtime.turns import TurnWriter
@@ -72,7 +74,6 @@ class Runtime:
         embedder: Any = None,
         adapters: Any = None,
         alias: str = "production",
-        journal: str | Path | None = None,
         explore: float = 0.0,
         keep_turns: str = "all",
         instructions: str = "",
@@ -94,7 +95,7 @@ class Runtime:
         self.keep_turns = keep_turns_of(keep_turns)
         self._model, self._model_options = model, dict(model_options or {})
         self._adapters, self.alias, self._instructions, self._mode = adapters, alias, instructions, mode
-        self._check(explore, journal)
+        self._check(explore)
         self.embedder: Embedder = default_or(embedder)
         self._made_embedder = isinstance(embedder, str)  # who passes an embedder closes it
         self._backbone: Backbone | None = None
@@ -152,21 +153,20 @@ class Runtime:
         return None if self._model is None else self.backbone
 
     @_Part
-    def settings(self) -> Settings:
-        from memkit.engine.decide import Settings
+    def served_with(self) -> ServedWith:
+        from memkit.engine.served_with import ServedWith
 
-        backbone, config = self.backbone, self.config
-        style = backbone.style
-        return Settings(
-            mode=self._mode or ("fused" if style == "json" else "split"),
+        config = self.config
+        return ServedWith(
+            mode=self._mode or ("fused" if self.backbone.style == "json" else "split"),
             instructions=self._instructions,
-            styles=tuple((role, getattr(backbone, "style_of", lambda _: style)(role)) for role in _ROLES),
             guard=config.guard,
             reasks=config.reasks,
             candidates=config.candidates,
             fused_candidates=config.fused_candidates,
-            deadline_s=config.deadline_s,
-        )
+            context_turns=config.context_turns,
+            answer_candidates=config.answer_candidates,
+        ).to(self.backbone)
 
     @_Part
     def adapters(self) -> AdapterSet:
@@ -174,7 +174,7 @@ class Runtime:
 
         return open_adapters(
             self.path, self._adapters, alias=self.alias, backbone=lambda: self.backbone,
-            prompt_hashes=self.prompt_hashes, embedder=self.embedder.identity,
+            deadline_s=self.config.deadline_s, prompt_hashes=self.prompt_hashes, embedder=self.embedder.identity,
         )  # fmt: skip
 
     def prompt_hashes(self) -> dict[str, str]:
@@ -182,7 +182,7 @@ class Runtime:
         from memkit.roles import role_prompt_hashes
 
         return {
-            role: role_prompt_hashes(self._instructions, style).get(role, "") for role, style in self.settings.styles
+            role: role_prompt_hashes(self._instructions, style).get(role, "") for role, style in self.served_with.styles
         }
 
     @_Part
@@ -190,16 +190,10 @@ class Runtime:
         from memkit.runtime.turns import TurnWriter
 
         return TurnWriter(
-            self.journal, self.reader, lambda: self.backbone, self.embedder, self.settings, self.config,
+            self.journal, self.reader, lambda: self.backbone, self.embedder, self.served_with, self.config,
             clock=self.clock, ids=self.ids, route=self.route, weights=self.weights, explore=self._explore,
             explored=lambda: self.explored, deciding=self.deciding, applied=self.applied, watched=self.watched,
         )  # fmt: skip
-
-    @_Part
-    def practice(self) -> str:
-        from memkit.engine.served_with import Practice
-
-        return Practice(self.settings.mode, self._instructions, self.config).text
 
     @_Part
     def explored(self) -> frozenset[str]:
@@ -221,17 +215,17 @@ class Runtime:
 
         return Asking(
             self.journal, self.reader, self.traces, self.embedder, lambda: self.answerer,
-            lambda: self.settings, self.config, clock=self.clock, ids=self.ids, route=self.route, weights=self.weights,
-            watched=self.watched,
+            lambda: self.served_with, self.config, clock=self.clock, ids=self.ids, route=self.route,
+            weights=self.weights, deciding=self.deciding, watched=self.watched,
         )  # fmt: skip
 
     # ---- what the parts tell each other ----------------------------------------------------------------------
 
     def deciding(self) -> None:
         """A decision is about to be logged: what it was made with is on record first."""
-        from memkit.engine import served_with
+        from memkit.runtime.on_record import record
 
-        served_with.record(self.journal, self.practice, instead=self._model is not None)
+        record(self.journal, self.served_with, instead=self._model is not None)
 
     def applied(self, bank: Bank, ops: int) -> None:
         if ops:
@@ -244,7 +238,7 @@ class Runtime:
             yield {}
             return
         with self.adapters.lease(user_id, _ROLES) as leases:
-            from memkit.engine.decide import Routing
+            from memkit.engine.call import Routing
 
             yield {
                 role: Routing(lease.name, lease.alias, lease.version, lease.propensity)
@@ -372,15 +366,9 @@ class Runtime:
                     close_embedder(self.embedder)
                 self.journal.close()
 
-    def _check(self, explore: float, journal: str | Path | None) -> None:
+    def _check(self, explore: float) -> None:
         if isinstance(explore, bool) or not isinstance(explore, int | float) or not 0 <= explore <= 1:
             raise InvalidConfig("explore must be a share between 0 and 1", fix="pass e.g. explore=0.1")
-        if journal is not None:
-            raise InvalidConfig(
-                "only the embedded SQLite journal is available",
-                why="the journal of this version lives beside the store",
-                fix="leave journal= out",
-            )
         if self._mode not in (None, "split", "fused"):
             raise InvalidConfig(f"mode {self._mode!r} is unknown", fix="pass mode='split' or mode='fused'")
         if self.alias != "production":  # found out now, and not by a search on the day of the first adapter

@@ -14,7 +14,7 @@ from memkit.adapters.plan import with_stable
 from memkit.backbones.routed import RoutedBackbone
 from memkit.errors import InvalidConfig, InvalidInput, StoreDamaged
 from memkit.retrieval import RankerWeights
-from memkit.seams.backbone import GenReply, GenRequest
+from memkit.seams.backbone import GenReply, GenRequest, Replies
 from tests.adapters._make import adapter
 
 
@@ -26,7 +26,7 @@ class Says:
     def __init__(self, text: str = "NONE") -> None:
         self.text, self.asked = text, list[GenRequest]()
 
-    def generate(self, requests: list[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: list[GenRequest]) -> Replies:
         self.asked += requests
         return [GenReply(self.text) for _ in requests]
 

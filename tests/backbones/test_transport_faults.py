@@ -178,7 +178,7 @@ def test_one_failure_in_a_list_does_not_hide_the_other_replies(
     server.reply = lambda body: body["messages"][-1]["content"]
     requests = [request(f"turn {n}", max_calls=1) for n in range(6)]
     server.plan(stub.status(500))
-    outcomes = backbone.generate_each(requests)
+    outcomes = backbone.generate(requests)
     failed = [outcome for outcome in outcomes if isinstance(outcome, ModelError)]
     assert len(failed) == 1
     assert all(isinstance(o, ModelError) or o.text == f"turn {n}" for n, o in enumerate(outcomes))

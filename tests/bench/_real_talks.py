@@ -161,11 +161,11 @@ def holds(text: str, forms: Sequence[str]) -> bool:
     """Whether a text has all the words of one of the forms; in scripts without blanks, the form itself."""
     text = fold(text)
     said = set(_WORD.findall(text))
-    return any(form in text if not form.isascii() and form in text else _words(form) <= said for form in map(fold, forms))
+    return any((not form.isascii() and form in text) or _words(form) <= said for form in map(fold, forms))
 
 
 _WORD = re.compile(r"\w+")
-_LEFT_OUT = frozenset("a an the my your his her our their and".split())
+_LEFT_OUT = frozenset(["a", "an", "the", "my", "your", "his", "her", "our", "their", "and"])
 
 
 def _words(form: str) -> set[str]:

@@ -15,7 +15,7 @@ import pytest
 from memkit import Memory
 from memkit import errors as e
 from memkit.runtime.runtime import Runtime
-from memkit.seams.backbone import GenReply, GenRequest
+from memkit.seams.backbone import GenRequest, Replies
 
 NOTHING = "[]"
 
@@ -105,7 +105,7 @@ class Broken:
 
     identity, style, max_parallel = "broken", "json", 1
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         raise RuntimeError("half a character: \ud800 " + "x" * 10_000)
 
     def close(self) -> None: ...

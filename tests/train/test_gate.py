@@ -11,8 +11,8 @@ from typing import ClassVar
 import pytest
 
 from memkit.embedders import make_embedder
-from memkit.errors import ModelError, ModelRefused, ModelUnavailable
-from memkit.seams.backbone import Backbone, GenReply, GenRequest
+from memkit.errors import ModelRefused, ModelUnavailable
+from memkit.seams.backbone import Backbone, GenRequest, Replies
 from memkit_train.evaluate import metrics
 from memkit_train.gate import Exposure, Limits, Verdict, gate
 from memkit_train.replay import Env, Policy, script_of
@@ -62,7 +62,7 @@ class Waits(OracleBackbone):
         super().__init__(truth)
         self._one_takes = one_takes
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         took = self._one_takes * len(requests)
         return [replace(reply, latency_ms=took) for reply in super().generate(requests)]
 
@@ -148,7 +148,7 @@ class Noting(OracleBackbone):
 
     asked: ClassVar[set[tuple[str, str | None]]] = set()
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         self.asked.update((one.prompt.role, one.adapter) for one in requests)
         return super().generate(requests)
 
@@ -167,8 +167,8 @@ def test_a_model_that_is_away_is_no_wrong_answer() -> None:
     """A gate that scored it would refuse, or pass, whoever happened to be asked while it was away."""
 
     class Away(OracleBackbone):
-        def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-            raise ModelUnavailable("the endpoint does not answer")
+        def generate(self, requests: Sequence[GenRequest]) -> Replies:
+            return [ModelUnavailable("the endpoint does not answer") for _ in requests]
 
     embedder, users = make_embedder("hash"), [user_of(EPISODES[0])]
     with pytest.raises(ModelUnavailable):
@@ -179,9 +179,9 @@ def test_a_model_that_is_away_is_no_wrong_answer() -> None:
 
 def test_what_is_too_long_for_a_model_is_its_own_failure_and_nobody_else_s() -> None:
     class Short(OracleBackbone):
-        def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
+        def generate(self, requests: Sequence[GenRequest]) -> Replies:
             long = ModelRefused("the prompt is too long for this model")
-            return [long if one.key.endswith("1") else self.generate([one])[0] for one in requests]
+            return [long if one.key.endswith("1") else super(Short, self).generate([one])[0] for one in requests]
 
     embedder, users = make_embedder("hash"), [user_of(one) for one in EPISODES[:3]]
     (found,) = trials(Env(embedder), [Policy(OracleBackbone(TRUTH))], users, Answers(Short(TRUTH), embedder))

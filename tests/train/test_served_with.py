@@ -8,21 +8,22 @@ from typing import Any
 
 import pytest
 
-from memkit import Config, Memory
+from memkit import Memory
 from memkit.adapters.verify import read_manifest
 from memkit.embedders import make_embedder
 from memkit.engine.record import prompt_text
-from memkit.engine.served_with import Practice, recorded
+from memkit.engine.served_with import ROLES, ServedWith
 from memkit.models import digest
 from memkit.roles import role_prompt_hashes
-from memkit_train import counterfactuals, retrain
+from memkit.runtime import on_record
+from memkit_train import amends, retrain
 from memkit_train.amends import blamed
 from memkit_train.compare import states_of
 from memkit_train.config import load
 from memkit_train.errors import BadBundle
 from memkit_train.online.data import gather
 from memkit_train.replay import Env, Policy, scripts_of
-from memkit_train.replay.practice import settings_of
+from memkit_train.replay.served_with import served_with
 from memkit_train.trajectories import StoreSource
 from memkit_train.trajectories.bundle import MANIFEST, BundleSource, bundle
 from memkit_train.trajectories.credit import learn_topics
@@ -32,7 +33,15 @@ from tests.train.stores import lived, teacher, world
 from tests.train.test_amends import Forgetful
 
 EPISODES = world(3, seed=5, knobs=Knobs(sessions=2, turns=6, extra_turns=2, probes=2, questions=4))
-SERVED = {"context_turns": 1, "candidates": 2, "fused_candidates": 3, "reasks": 0, "guard": {"max_ops": 7}}
+SERVED = {
+    "context_turns": 1,
+    "candidates": 2,
+    "fused_candidates": 3,
+    "reasks": 0,
+    "answer_candidates": 4,
+    "guard": {"max_ops": 7},
+}
+COMPACT = tuple((role, "compact") for role in ROLES)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +80,7 @@ def prompts(source: StoreSource, env: Env) -> tuple[list[str], list[str]]:
 def test_a_replay_renders_the_logged_prompts_byte_for_byte(where: str, request: pytest.FixtureRequest) -> None:
     path: Path = request.getfixturevalue(where)
     with BundleSource(path) if where == "carried" else StoreSource(path) as source:
-        env = Env(make_embedder("hash"), settings_of(source, config(path).data))
+        env = Env(make_embedder("hash"), served_with(source, config(path).data))
         logged, replayed = prompts(source, env)
         assert len(logged) > 50
         assert replayed == logged
@@ -82,20 +91,21 @@ def test_everything_that_decides_again_decides_as_the_store_does(where: str, req
     path: Path = request.getfixturevalue(where)
     chosen = config(path)
     with BundleSource(path) if where == "carried" else StoreSource(path) as source:
-        env = counterfactuals.environment(chosen, source)
-        found = env.settings
+        env = amends.environment(chosen, source)
+        found = env.served
         assert (found.candidates, found.fused_candidates, found.reasks, found.guard.max_ops) == (2, 3, 0, 7)
+        assert found.answer_candidates == 4
         assert found.instructions == "Remember pets."
         shown = [state.scene.context_turns for _, state in states_of(source, env)]
         assert {len(turns) for turns in shown} == {0, 1}
-    assert gather(chosen).settings == found
+    assert gather(chosen).served == found
 
 
 def test_blamed_decisions_are_found_again_where_fewer_turns_are_shown(tmp_path: Path) -> None:
     episodes = world(8, seed=3, knobs=Knobs(sessions=4, turns=5, extra_turns=0, probes=3, questions=8))
     path = lived(tmp_path / "store", episodes, Forgetful(Truth(episodes)), config={"context_turns": 1, "candidates": 2})
     with StoreSource(path) as source:
-        env = counterfactuals.environment(config(path), source)
+        env = amends.environment(config(path), source)
         cases = list(blamed(source, source.users(), learn_topics(source), env))
     trails = env.run([(case.state, Policy(Forgetful(Truth(episodes)))) for case in cases])
     assert cases
@@ -108,7 +118,7 @@ def test_what_the_configuration_names_goes_before_the_log(store: Path, tmp_path:
     with StoreSource(store) as source:
 
         def of(*more: str) -> Any:
-            return settings_of(source, config(store, *more).data)
+            return served_with(source, config(store, *more).data)
 
         assert (of().mode, of("data.mode=fused").mode, of("data.roles=[fused]").mode) == ("split", "fused", "fused")
         assert (of("data.roles=[answerer]").mode, of("data.instructions=''").instructions) == ("split", "")
@@ -135,7 +145,7 @@ def test_what_is_published_is_promised_for_the_instructions_of_the_log(
 
 def test_looking_and_rules_leave_what_the_app_recorded(tmp_path: Path) -> None:
     path = lived(tmp_path / "store", EPISODES[:1], teacher(EPISODES), config=SERVED)
-    mine = practice(path)
+    mine = recorded(path)
     assert mine is not None
     assert mine.context_turns == 1
     user = EPISODES[0].user_id
@@ -146,29 +156,29 @@ def test_looking_and_rules_leave_what_the_app_recorded(tmp_path: Path) -> None:
         memory.add("A note.", user_id=user, infer=False)
         memory.search("pets", user_id=user)
     StoreSource(path).close()
-    assert practice(path) == mine
+    assert recorded(path) == mine
     with Memory(path, model=teacher(EPISODES), config={"context_turns": 3}) as memory:
         memory.add("A dog.", user_id=user)
-    assert practice(path) == Practice(config=Config(context_turns=3))
+    assert recorded(path) == ServedWith(context_turns=3, styles=COMPACT)
 
 
-def practice(path: Path) -> Practice | None:
+def recorded(path: Path) -> ServedWith | None:
     with StoreSource(path) as source:
-        return recorded(source.journal)
+        return on_record.served_with(source.journal)
 
 
 def test_rules_are_on_record_until_a_model_decides(tmp_path: Path) -> None:
     with Memory(tmp_path / "store", config={"context_turns": 2}) as memory:
         memory.search("pets", user_id="ana")
-        assert recorded(memory._runtime.journal) is None, "nothing was decided"
+        assert on_record.served_with(memory._runtime.journal) is None, "nothing was decided"
         memory.add("I adopted a dog named Buddy.", user_id="ana")
-    assert practice(tmp_path / "store") == Practice(config=Config(context_turns=2))
+    assert recorded(tmp_path / "store") == ServedWith(context_turns=2, styles=COMPACT)
 
 
 def test_logs_of_earlier_versions_had_the_defaults(store: Path, carried: Path, tmp_path: Path) -> None:
     with StoreSource(lived(tmp_path / "old", EPISODES[:1], teacher(EPISODES))) as source:
-        with_it = source.practice
-    assert with_it == Practice()
+        with_it = source.served_with
+    assert with_it == ServedWith(styles=COMPACT)
     manifest = json.loads((carried / MANIFEST).read_text())
     for told in (None, ...):
         older = tmp_path / ("none" if told is None else "absent")
@@ -178,7 +188,7 @@ def test_logs_of_earlier_versions_had_the_defaults(store: Path, carried: Path, t
         raw["files"] = json.loads((older / MANIFEST).read_text())["files"]
         (older / MANIFEST).write_text(json.dumps(raw | ({} if told is ... else {"practice": None})))
         with BundleSource(older) as source:
-            assert source.practice == Practice()
+            assert source.served_with == ServedWith()
 
 
 def test_a_redacted_bundle_redacts_the_instructions_too(store: Path, tmp_path: Path) -> None:
@@ -188,11 +198,20 @@ def test_a_redacted_bundle_redacts_the_instructions_too(store: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "practice", [5, {"mode": "x"}, {"instructions": 5}, {"candidates": -1}, {"guard": {"x": 1}}, {"guard": 5}]
+    "served",
+    [
+        5,
+        {"mode": "x"},
+        {"instructions": 5},
+        {"candidates": -1},
+        {"guard": {"x": 1}},
+        {"guard": 5},
+        {"styles": {"a": 1}},
+    ],
 )
-def test_a_damaged_practice_is_refused(practice: Any, store: Path, tmp_path: Path) -> None:
+def test_a_damaged_record_is_refused(served: Any, store: Path, tmp_path: Path) -> None:
     with StoreSource(store) as source:
         manifest = bundle(source, tmp_path / "bundle")
-    (tmp_path / "bundle" / MANIFEST).write_text(json.dumps(manifest | {"practice": practice}))
-    with pytest.raises(BadBundle, match="practice"):
+    (tmp_path / "bundle" / MANIFEST).write_text(json.dumps(manifest | {"practice": served}))
+    with pytest.raises(BadBundle, match="served with"):
         BundleSource(tmp_path / "bundle")
