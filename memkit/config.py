@@ -35,8 +35,9 @@ class Config:
     """Earlier turns of the session shown to the extractor as context only."""
     answer_candidates: int = 60
     """Candidates of an answer; half of them for each of two participants."""
-    preselect_from: int = 5_000
-    """Live memories above which LanceDB pre-selects before the exact scorer ranks."""
+    preselect_from: int = 200_000
+    """Live memories above which LanceDB pre-selects before the exact scorer ranks. Below, a bank that is read is held
+    in memory as a whole."""
     preselect: int = 1_000
     """How many rows it pre-selects."""
     cache_bytes: int = 268_435_456

@@ -7,7 +7,7 @@ import logging
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,7 @@ from memkit.embedders.recorded import Recorded
 from memkit.errors import InvalidConfig, StoreClosed
 from memkit.inputs import has_surrogates, path_of, text_of
 from memkit.journal import Journal
-from memkit.models import Bank
+from memkit.models import Bank, Op
 from memkit.pipeline.embedding import check_embedder, is_named
 from memkit.pipeline.projector import Projector
 from memkit.pipeline.reader import BankReader
@@ -93,7 +93,7 @@ class Runtime:
         self._model, self._model_options = model, dict(model_options or {})
         self._adapters, self.alias, self._instructions, self._mode = adapters, alias, instructions, mode
         self._check(explore, journal)
-        self.embedder: Embedder = default_or(embedder)
+        self.embedder: Embedder = _remembering(default_or(embedder))
         self._made_embedder = isinstance(embedder, str)  # who passes an embedder closes it
         self._backbone: Backbone | None = None
         self._backbone_lock = threading.Lock()
@@ -107,8 +107,9 @@ class Runtime:
             self.journal.close()
             raise
         self.reader = BankReader(
-            self.journal, lambda: self.projection, self.embedder, self.config, lambda: self.projector.project()
-        )
+            self.journal, lambda: self.projection, self.embedder, self.config, lambda: self.projector.project(),
+            lambda: (self.path / "lance").is_dir(),
+        )  # fmt: skip
         self.sealer = Sealer(self.journal, lambda: self.trajectories, maintain_commits=self.config.maintain_commits)
         self.projector = Projector(self.journal, lambda: self.projection, self.embedder, self.config, self.sealer)
         self.traces = TraceBuffer(self.journal, self.clock)
@@ -231,9 +232,9 @@ class Runtime:
 
         practice.record(self.journal, self.practice, instead=self._model is not None)
 
-    def applied(self, bank: Bank, ops: int) -> None:
+    def applied(self, bank: Bank, ops: Sequence[Op]) -> None:
         if ops:
-            self.projector.noticed(ops)
+            self.projector.noticed(len(ops), ops)
 
     @contextmanager
     def route(self, user_id: str) -> Generator[dict[str, Routing], None, None]:
@@ -395,6 +396,15 @@ class Runtime:
             from memkit.backbones import check_options
 
             check_options(self._model, self._model_options)
+
+
+def _remembering(embedder: Embedder) -> Embedder:
+    """A text is embedded once, whether it is searched or projected first."""
+    if embedder.cheap or isinstance(embedder, Recorded):
+        return embedder
+    from memkit.embedders.cached import CachedEmbedder
+
+    return embedder if isinstance(embedder, CachedEmbedder) else CachedEmbedder(embedder)
 
 
 _OPEN: weakref.WeakSet[Runtime] = weakref.WeakSet()

@@ -19,7 +19,7 @@ from memkit.backbones.base import Backbone, Sampling, generate_each
 from memkit.config import Config
 from memkit.embedders.base import Embedder
 from memkit.errors import Conflict, EmbedderError, MemkitError, NotFound, OpRejected, StoreError
-from memkit.models import Bank, Turn
+from memkit.models import Bank, Op, Turn
 from memkit.pipeline.decide import Decided, Routing, Settings, Task, decide, drive
 from memkit.pipeline.reader import BankReader
 from memkit.pipeline.record import decision_record, described
@@ -57,7 +57,7 @@ class TurnWriter:
         explore: float,
         explored: Callable[[], frozenset[str]],
         deciding: Callable[[], None],
-        applied: Callable[[Bank, int], None],
+        applied: Callable[[Bank, Sequence[Op]], None],
         watched: Callable[[Decided, dict[str, Routing], str | None], None],
     ) -> None:
         self._journal, self._reader, self._backbone, self._embedder = journal, reader, backbone, embedder
@@ -168,7 +168,7 @@ class TurnWriter:
                 return False
             self._park(claim, decided, error)
             return True
-        self._applied(intake.bank, len(ops))
+        self._applied(intake.bank, ops)
         return True
 
     def _park(self, claim: Claim, decided: Decided, error: MemkitError) -> None:

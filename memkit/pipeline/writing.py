@@ -36,7 +36,7 @@ def add(
     if not infer:
         accepted = runtime.journal.accept(intake, drafts=[_episode(turn, intake) for turn in intake.turns])
         _followed(runtime, accepted)
-        runtime.applied(bank, len(accepted.ops))
+        runtime.applied(bank, accepted.ops)
         return AddResult(
             accepted.state.intake.intake_id, accepted.state.status, accepted.ops, accepted.state.intake.turns,
             _reason(accepted.state), accepted.replayed,
@@ -93,7 +93,7 @@ def _adopt_one(runtime: Runtime, raw: Mapping[str, Any]) -> int:
         draft = replace(draft, content_salt="")
     accepted = runtime.journal.accept(replace(intake, turns=(turn,)), drafts=[draft])
     added = 0 if accepted.replayed else sum(op.action == "add" for op in accepted.ops)
-    runtime.applied(bank, added)
+    runtime.applied(bank, accepted.ops if added else ())
     return added
 
 
@@ -121,7 +121,7 @@ def update(
         expected_revision=expected_revision, origin="api", at=now,
     )  # fmt: skip
     ops = runtime.journal.apply(bank, [draft], decision_id=runtime.ids.new("u"), at=now, cause="api")
-    runtime.applied(bank, len(ops))
+    runtime.applied(bank, ops)
     return ops[0].after or record
 
 
@@ -130,7 +130,7 @@ def delete(runtime: Runtime, user_id: str, memory_id: str) -> Op:
     now = runtime.clock.now()
     draft = OpDraft("delete", memory_id, origin="api", at=now)
     ops = runtime.journal.apply(bank, [draft], decision_id=runtime.ids.new("u"), at=now, cause="api")
-    runtime.applied(bank, len(ops))
+    runtime.applied(bank, ops)
     return ops[0]
 
 
@@ -146,7 +146,7 @@ def delete_all(runtime: Runtime, user_id: str, agent_id: str | None) -> int:
             ops = runtime.journal.apply(bank, drafts, decision_id=runtime.ids.new("u"), at=now, cause="api")
         except NotFound:
             return total + delete_all(runtime, user_id, agent_id)  # somebody deleted one of them meanwhile
-        runtime.applied(bank, len(ops))
+        runtime.applied(bank, ops)
         total += len(ops)
     return total
 
@@ -192,7 +192,7 @@ def _compensate(runtime: Runtime, bank: Bank, newest_first: Sequence[Op]) -> lis
         ops = runtime.journal.apply(bank, drafts, decision_id=runtime.ids.new("u"), at=now, cause="undo", undoes=undoes)
     except (Conflict, NotFound) as error:
         raise _not_alone(f"a later op builds on it: {error.what}") from None
-    runtime.applied(bank, len(ops))
+    runtime.applied(bank, ops)
     return ops
 
 
