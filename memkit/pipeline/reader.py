@@ -42,7 +42,7 @@ _Seqs = list[tuple[Bank, int]]
 
 _CHEAP_RELOAD, _CHEAP_IMPORT = 500, 5_000
 """Rows up to which a cheap embedder beats reading LanceDB, and up to which it beats importing it, too."""
-_HELD_STATE = 2_000
+_HELD_STATE = 256
 """Rows up to which a warm bank keeps its records at hand. Decisions in larger ones look theirs up in the journal."""
 _SIZES = 10_000
 """Scopes whose number of memories is remembered."""
@@ -84,7 +84,13 @@ class BankReader:
         found = self.scope(bank.user_id, bank.agent_id)
         if isinstance(found, BigBank) or len(found) <= _HELD_STATE:
             return found
-        return BigBank(found.seq, len(found), _JournalView(self._journal, bank), lambda *_: found)
+
+        def whole(
+            text: str, vector: NDArray[np.float32], kinds: Sequence[Kind] | None, condition: Condition | None
+        ) -> LiveBank:
+            return found
+
+        return BigBank(found.seq, len(found), _JournalView(self._journal, bank), whole)
 
     def scope(self, user_id: str, agent_id: str | None) -> LiveBank | BigBank:
         """What a read covers: one bank, or all banks of the user where no agent is named."""
@@ -113,7 +119,7 @@ class BankReader:
             bank = Bank(user_id, agent_id)
             seq, epoch = self._journal.bank_version(bank)
             return self._at((user_id, agent_id), [(bank, seq)], epoch)
-        epoch, banks = self._journal.erase_epoch(), self._journal.user_banks(user_id)
+        banks, epoch = self._journal.user_version(user_id)
         if not banks:
             return LiveBank.empty(self._embedder)
         return self._at((user_id, banks[0][0].agent_id if len(banks) == 1 else None), banks, epoch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import sys
 import threading
 import weakref
@@ -253,7 +254,7 @@ class Runtime:
     @property
     def has_adapters(self) -> bool:
         """Looked up every time: another process may publish the first adapter while this one runs."""
-        return self._adapters is not None or (self.path / "adapters").is_dir()
+        return self._adapters is not None or os.path.isdir(f"{self.path}/adapters")
 
     @property
     def uses_adapters(self) -> bool:

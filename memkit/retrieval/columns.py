@@ -49,11 +49,11 @@ class Records:
         return self.pick(range(len(self._made)))
 
     def taken(self, rows: Sequence[int]) -> Records:
-        """Those of some rows."""
+        """Those of some rows; `rows` is kept."""
         origins = self._origins
         return Records(
             [self._made[row] for row in rows], self._make,
-            list(rows) if origins is None else [origins[row] if row < len(origins) else -1 for row in rows],
+            rows if origins is None else [origins[row] if row < len(origins) else -1 for row in rows],
         )  # fmt: skip
 
     def extend(self, more: Records) -> None:

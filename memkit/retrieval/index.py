@@ -104,13 +104,15 @@ class BankIndex:
         """Number of the conversation that each row belongs to, -1 for facts: they are no part of a talk. A session is
         what the caller named, else an unbroken stretch of time."""
         numbers, episodes = self.rows.sessions, self.kinds["episode"]
-        unnamed = np.flatnonzero(episodes & (numbers == 0))
+        out = np.where(episodes, numbers, -1)
+        unnamed = (out == 0).nonzero()[0]
+        if not len(unnamed):
+            return out
         at = self.rows.at[unnamed]
         before = np.append(np.int64(NO_TIME), at[:-1])
         known = (at != NO_TIME) & (before != NO_TIME)
         silence = np.abs(np.where(known, at, 0) - np.where(known, before, 0))
         starts = (at != NO_TIME) & (~known | (silence > SESSION_GAP))
-        out = np.where(episodes, numbers, -1)
         out[unnamed] = numbers.max(initial=0) + 1 + np.cumsum(starts)
         return out
 
@@ -135,8 +137,7 @@ class Talk:
     @classmethod
     def of(cls, sessions: Ints) -> Talk:
         rows = len(sessions)
-        order = np.argsort(sessions, kind="stable")
-        order = order[sessions[order] >= 0]
+        order = np.argsort(sessions, kind="stable")[np.count_nonzero(sessions < 0) :]
         grouped = sessions[order]
         fresh = np.ones(len(order), dtype=bool)
         fresh[1:] = grouped[1:] != grouped[:-1]

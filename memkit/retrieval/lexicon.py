@@ -208,6 +208,6 @@ def _count(terms: Keys, owners: Ints, rows: int) -> tuple[Entries, Ints]:
     fresh = np.full(len(keys), True)
     fresh[1:] = (keys[1:] != keys[:-1]) | (whose[1:] != whose[:-1])
     starts = fresh.nonzero()[0]
-    counts = (np.concatenate((starts[1:], [len(keys)])) - starts).astype(np.float64)
+    counts = (np.concatenate((starts[1:], [len(keys)])) - starts).astype(np.float32)
     counts[order[starts] >= len(terms)] = 1.0
-    return Entries(keys[starts], whose[starts], counts), np.bincount(owners, minlength=rows)
+    return Entries(keys[starts], whose[starts].astype(np.int32), counts), np.bincount(owners, minlength=rows)

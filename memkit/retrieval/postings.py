@@ -22,11 +22,11 @@ _TAIL, _SHARE = 256, 32
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """(term, row, count) triples."""
+    """(term, row, count) triples, narrow: they are most of what a bank takes beside its vectors."""
 
     keys: Keys
-    rows: Ints
-    counts: Floats
+    rows: NDArray[np.int32]
+    counts: NDArray[np.float32]
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -42,7 +42,7 @@ class Entries:
 
     def moved(self, to: Ints) -> Entries:
         """Each row at `to[row]`; where that is -1 it is left out."""
-        rows = to[self.rows]
+        rows = to[self.rows].astype(np.int32)
         alive = rows >= 0
         if np.logical_and.reduce(alive):
             return Entries(self.keys, rows, self.counts)
@@ -77,10 +77,10 @@ class Postings:
     def grown(self, more: Entries, first: int) -> Postings:
         """With the entries of new rows (sorted by term), the first of which is row `first`."""
         if not len(self.base) and not len(self.tail):
-            return Postings(Entries(more.keys, more.rows + first, more.counts), _NOTHING)
+            return Postings(Entries(more.keys, more.rows + np.int32(first), more.counts), _NOTHING)
         tail = Entries(
             np.concatenate((self.tail.keys, more.keys)),
-            np.concatenate((self.tail.rows, more.rows + first)),
+            np.concatenate((self.tail.rows, more.rows + np.int32(first))),
             np.concatenate((self.tail.counts, more.counts)),
         )
         if len(tail) > max(_TAIL, len(self.base) // _SHARE):
@@ -100,13 +100,13 @@ class Postings:
         at = np.arange(len(which)) + (starts - sizes.cumsum() + sizes)[which]
         rows, counts = base.rows.take(at), base.counts.take(at)
         if not len(self.tail):
-            return Found(rows, counts, which)
+            return Found(rows.astype(np.int64), counts.astype(np.float64), which)
         also, at = np.divmod((keys[:, None] == self.tail.keys).ravel().nonzero()[0], len(self.tail))
         return Found(
-            np.concatenate((rows, self.tail.rows[at])),
-            np.concatenate((counts, self.tail.counts[at])),
+            np.concatenate((rows, self.tail.rows[at]), dtype=np.int64),
+            np.concatenate((counts, self.tail.counts[at]), dtype=np.float64),
             np.concatenate((which, also)),
         )
 
 
-_NOTHING = Entries(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0))
+_NOTHING = Entries(np.zeros(0, np.uint64), np.zeros(0, np.int32), np.zeros(0, np.float32))
