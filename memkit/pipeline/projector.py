@@ -41,7 +41,7 @@ class Projector:
         self._thread: threading.Thread | None = None
         self._start_lock = threading.Lock()
         self._waiting = 0
-        self._fresh: deque[Op] = deque()
+        self._fresh: deque[Op] = deque(maxlen=GROUP)
         self._failures = 0
         self.failing: str | None = None
         """The error that the background thread keeps running into; it tries again and again."""
@@ -167,15 +167,16 @@ class Projector:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._wake.wait(self._config.project_idle_s * (1 + min(self._failures, 30)))
+            woken = self._wake.wait(self._config.project_idle_s * (1 + min(self._failures, 30)))
             self._wake.clear()
             if self._stop.is_set() or not self._waiting:
                 continue
             try:
-                if self._fresh and not self._stop.wait(_SOON_S):
+                if self._fresh:
+                    self._stop.wait(_SOON_S)
                     self._embed_fresh()
-                    if self._waiting < self._config.project_every:
-                        continue
+                if self._stop.is_set() or (woken and self._waiting < self._config.project_every):
+                    continue
                 self.project()
                 self._sealer.seal()
                 self._failures, self.failing = 0, None

@@ -46,8 +46,8 @@ _HELD_STATE = 256
 """Rows up to which a warm bank keeps its records at hand. Decisions in larger ones look theirs up in the journal."""
 _SIZES = 10_000
 """Scopes whose number of memories is remembered."""
-_BYTES_PER_ROW = 4_096
-"""Rough size of a warm row beside its vector: record, tokens, postings."""
+_BYTES_PER_ROW = 2_048
+"""Rough size of a warm row beside its vector: columns, postings, record."""
 
 
 @dataclass(slots=True)

@@ -108,9 +108,13 @@ class Runtime:
             self.journal.close()
             raise
         self.reader = BankReader(
-            self.journal, lambda: self.projection, self.embedder, self.config, lambda: self.projector.project(),
-            lambda: (self.path / "lance").is_dir(),
-        )  # fmt: skip
+            self.journal,
+            lambda: self.projection,
+            self.embedder,
+            self.config,
+            catch_up=lambda: self.projector.project(),
+            projected=lambda: (self.path / "lance").is_dir(),
+        )
         self.sealer = Sealer(self.journal, lambda: self.trajectories, maintain_commits=self.config.maintain_commits)
         self.projector = Projector(self.journal, lambda: self.projection, self.embedder, self.config, self.sealer)
         self.traces = TraceBuffer(self.journal, self.clock)

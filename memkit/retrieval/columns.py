@@ -52,9 +52,10 @@ class Records:
         """Those of some rows; `rows` is kept."""
         origins = self._origins
         return Records(
-            [self._made[row] for row in rows], self._make,
+            [self._made[row] for row in rows],
+            self._make,
             rows if origins is None else [origins[row] if row < len(origins) else -1 for row in rows],
-        )  # fmt: skip
+        )
 
     def extend(self, more: Records) -> None:
         """Put records behind the others."""

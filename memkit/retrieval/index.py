@@ -173,11 +173,19 @@ def _read(records: Sequence[MemoryRecord], vectors: NDArray[np.float32] | None) 
 def _batch(columns: Columns, vectors: NDArray[np.float32], stored: Records) -> Batch:
     read, speakers = read_lines(columns), [fold_speaker(name) for name in columns.speakers]
     traits = (
-        read.size, read.asks, read.tells_time, read.tells_number, columns.facts, columns.trust, columns.from_user,
+        *(read.size, read.asks, read.tells_time, read.tells_number),
+        *(columns.facts, columns.trust, columns.from_user),
         [name != "" for name in speakers],
-    )  # fmt: skip
+    )
     numbers = (columns.seqs, columns.at, columns.days, columns.expires, read.lengths)
     return Batch(
-        columns.ids, speakers, columns.sessions, np.array(numbers, dtype=np.int64), np.array(traits, dtype=np.float64),
-        vectors, VECTOR_SCALE, read.entries, stored,
-    )  # fmt: skip
+        columns.ids,
+        speakers,
+        columns.sessions,
+        np.array(numbers, dtype=np.int64),
+        np.array(traits, dtype=np.float64),
+        vectors,
+        VECTOR_SCALE,
+        read.entries,
+        stored,
+    )

@@ -162,10 +162,11 @@ class Rows:
             [sessions[number] for number in self.sessions.tolist()],
             self._numbers[:OWN],
             np.stack(list(self.traits.values())),
-            self.vectors, 1.0,
+            self.vectors,
+            1.0,
             postings.moved(self._row_at),
             shelf.records.taken(where),
-        )  # fmt: skip
+        )
 
     @property
     def _where(self) -> Ints:

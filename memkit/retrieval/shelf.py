@@ -74,11 +74,16 @@ class Batch:
         first = np.cumsum([0, *(len(part) for part in parts)]).tolist()
         through = [part.entries.moved(place[first[n] : first[n + 1]]) for n, part in enumerate(parts)]
         return cls(
-            ids, speakers, sessions, numbers[:, order],
+            ids,
+            speakers,
+            sessions,
+            numbers[:, order],
             np.concatenate([part.traits for part in parts], axis=1)[:, order],
-            np.concatenate([part.vectors for part in parts])[order], 1.0, Entries.sorted(through),
+            np.concatenate([part.vectors for part in parts])[order],
+            1.0,
+            Entries.sorted(through),
             Records.joined([part.records for part in parts]).taken(order),
-        )  # fmt: skip
+        )
 
 
 class _Names(dict[str, int]):
@@ -93,9 +98,18 @@ class _Names(dict[str, int]):
 
 class Shelf:
     __slots__ = (
-        "by_first_word", "ids", "lock", "numbers", "postings", "records", "sessions", "speakers", "traits", "used",
+        "by_first_word",
+        "ids",
+        "lock",
+        "numbers",
+        "postings",
+        "records",
+        "sessions",
+        "speakers",
+        "traits",
+        "used",
         "vectors",
-    )  # fmt: skip
+    )
 
     def __init__(self, held: Batch, more: int = 0) -> None:
         """Holds `held`, and has room for `more` rows and some."""

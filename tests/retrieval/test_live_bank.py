@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import gc
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
 from memkit.embedders.hash import HashEmbedder
-from memkit.models import Bank, Op, OpDraft
+from memkit.models import Bank, MemoryRecord, Op, OpDraft
 from memkit.ops import Context, resolve
 from memkit.pipeline.bank import LiveBank
 from memkit.retrieval import BankIndex, Query, rank
+from memkit.retrieval.columns import Columns, Records
 from tests.retrieval._banks import WORDS, bank, question, record, results, vector
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -118,3 +120,33 @@ def test_branches_that_share_a_shelf_until_it_is_full_keep_their_own_rows() -> N
     for state, (records, vectors) in zip(states, grown, strict=True):
         assert state.records == records
         assert results(state, query) == results(BankIndex.build(records, vectors), query)
+
+
+def test_following_a_cold_bank_makes_only_the_records_that_are_found() -> None:
+    rng = random.Random(4)
+    records, vectors = bank(rng, 400)
+    made: list[int] = []
+
+    def make(rows: list[int]) -> list[MemoryRecord]:
+        made.extend(rows)
+        return [records[row] for row in rows]
+
+    index = BankIndex.of_columns(Columns.of(records), vectors, Records([None] * len(records), make))
+    query, held = replace(question(rng), k=5), list(zip(records, vectors, strict=True))
+    for number in range(150):  # more than a shelf has room for
+        fresh = record(rng, 1000 + number, 1000 + number), vector(rng)
+        gone = held.pop(rng.randrange(len(held)))[0].id
+        index, held = index.updated([fresh], [gone]), [*held, fresh]
+    here = [one for one, _ in held]
+    assert results(index, query) == results(BankIndex.build(here, np.array([row for _, row in held])), query)
+    assert len(made) <= 5
+    assert index.records == here
+    assert len(set(made)) == len(made)
+
+
+def test_states_that_only_grow_share_their_columns() -> None:
+    rng = random.Random(6)
+    before = BankIndex.build(*bank(rng, 1_000))
+    after = before.updated([(record(rng, 5000, 5000), vector(rng))], [])
+    assert np.shares_memory(before.rows.vectors, after.rows.vectors)
+    assert np.shares_memory(before.rows.expires, after.rows.expires)
