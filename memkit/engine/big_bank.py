@@ -1,8 +1,7 @@
-"""A bank too large to be held and ranked as a whole: LanceDB pre-selects rows for each question, the one scorer ranks
-those.
+"""A bank whose records are looked up one by one, because all of them would be too many to keep at hand.
 
-Word statistics are then those of the selected rows. Below `Config.preselect_from` rows this is never used, so small
-banks keep exact ranking."""
+Up to `Config.preselect_from` memories it is still ranked as a whole. Above, LanceDB pre-selects rows for each question
+and the one scorer ranks those; word statistics are then those of the selected rows."""
 
 from __future__ import annotations
 

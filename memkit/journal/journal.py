@@ -144,6 +144,7 @@ class Journal(JournalReader):
                 tx, intake, bank, applied=seqs, claimed_by=worker_id, is_applied=drafts is not None
             )  # fmt: skip
             oplog.write_ops(tx, bank, number, ops)
+            said: list[Op] = []
             if words:
                 said_by = f"w_{intake.intake_id.partition('_')[2] or intake.intake_id}"
                 said = self._resolve(tx, bank, intake.bank, words, said_by, intake.created_at, "said", ())
@@ -153,7 +154,7 @@ class Journal(JournalReader):
             intake, "pending" if drafts is None else "applied", 1 if worker_id else 0, claimed_by=worker_id,
             seq_first=seqs and seqs[0], seq_last=seqs and seqs[1],
         )  # fmt: skip
-        return Accepted(state, tuple(ops), claim=Claim(intake, 1, worker_id) if worker_id else None)
+        return Accepted(state, tuple(ops), tuple(said), claim=Claim(intake, 1, worker_id) if worker_id else None)
 
     def _replay(self, tx: Tx, intake_id: str) -> Accepted:
         state = intakes.read_state(tx, intake_id)

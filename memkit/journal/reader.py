@@ -76,16 +76,16 @@ class JournalReader:
             row = tx.one("SELECT last_seq FROM banks WHERE user_id = ? AND agent_id = ?", (bank.user_id, bank.agent_id))
             return (row[0] if row else 0), erase.epoch(tx)
 
-    def erase_epoch(self) -> int:
-        with self._engine.read() as tx:
-            return erase.epoch(tx)
-
-    def user_banks(self, user_id: str) -> list[tuple[Bank, int]]:
+    def user_version(self, user_id: str) -> tuple[list[tuple[Bank, int]], int]:
+        """The same of all the user's banks: (each with its newest op, erasures so far)."""
         with self._engine.read() as tx:
             rows = tx.all(
                 "SELECT agent_id, last_seq FROM banks WHERE user_id = ? AND last_seq > 0 ORDER BY agent_id", (user_id,)
             )
-        return [(Bank(user_id, row[0]), row[1]) for row in rows]
+            return [(Bank(user_id, row[0]), row[1]) for row in rows], erase.epoch(tx)
+
+    def user_banks(self, user_id: str) -> list[tuple[Bank, int]]:
+        return self.user_version(user_id)[0]
 
     def last_seq(self) -> int:
         with self._engine.read() as tx:

@@ -70,10 +70,12 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What `accept` did: the intake as it stands, its ops when it is applied, the claim when one was given."""
+    """What `accept` did: the intake as it stands, its ops when it is applied, those that keep its words, the
+    claim when one was given."""
 
     state: IntakeState
     ops: tuple[Op, ...] = ()
+    said: tuple[Op, ...] = ()
     replayed: bool = False
     claim: Claim | None = None
 

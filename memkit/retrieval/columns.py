@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,27 +26,51 @@ KINDS: tuple[Kind, ...] = ("fact", "episode", "turn")
 class Records:
     """Records by row, some of them made on first use."""
 
-    __slots__ = ("_made", "_make")
+    __slots__ = ("_made", "_make", "_origins")
 
     def __init__(
-        self, made: Sequence[MemoryRecord | None], make: Callable[[list[int]], list[MemoryRecord]] | None = None
+        self,
+        made: Sequence[MemoryRecord | None],
+        make: Callable[[list[int]], list[MemoryRecord]] | None = None,
+        origins: Sequence[int] | None = None,
     ) -> None:
-        """`make(rows)` gives the records of rows that `made` leaves open."""
-        self._made, self._make = list(made), make
+        """`make(origins)` gives the records of rows that `made` leaves open; without `origins` they are the rows."""
+        self._made, self._make, self._origins = list(made), make, origins
 
     def pick(self, rows: Sequence[int]) -> list[MemoryRecord]:
-        made = self._made
+        made, origins = self._made, self._origins
         missing = [row for row in rows if made[row] is None]
         if missing and self._make is not None:
-            for row, record in zip(missing, self._make(missing), strict=True):
+            asked = missing if origins is None else [origins[row] for row in missing]
+            for row, record in zip(missing, self._make(asked), strict=True):
                 made[row] = record
         return [record for row in rows if (record := made[row]) is not None]
 
     def all(self) -> list[MemoryRecord]:
-        if self._make is not None:
-            self.pick(range(len(self._made)))
-            self._make = None
-        return cast("list[MemoryRecord]", self._made)
+        return self.pick(range(len(self._made)))
+
+    def taken(self, rows: Sequence[int]) -> Records:
+        """Those of some rows; `rows` is kept."""
+        origins = self._origins
+        return Records(
+            [self._made[row] for row in rows],
+            self._make,
+            rows if origins is None else [origins[row] if row < len(origins) else -1 for row in rows],
+        )
+
+    def extend(self, more: Records) -> None:
+        """Put records behind the others."""
+        self._made += more.all()
+
+    @classmethod
+    def joined(cls, parts: Sequence[Records]) -> Records:
+        """Those of `parts`, one after the other."""
+        origins = [(part, row) for part, one in enumerate(parts) for row in range(len(one))]
+
+        def make(rows: list[int]) -> list[MemoryRecord]:
+            return [record for part, row in map(origins.__getitem__, rows) for record in parts[part].pick([row])]
+
+        return cls([record for part in parts for record in part._made], make)
 
     def __len__(self) -> int:
         return len(self._made)

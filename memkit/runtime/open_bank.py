@@ -121,7 +121,7 @@ class OpenBank:
             self.bank, drafts, decision_id=decision_id or runtime.ids.new("u"), at=at or runtime.clock.now(),
             cause="api", expected_seq=expected_seq,
         )  # fmt: skip
-        runtime.applied(self.bank, len(ops))
+        runtime.applied(self.bank, ops)
         return ops
 
     @property

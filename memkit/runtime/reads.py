@@ -132,7 +132,7 @@ class Asking:
             payload |= {"observed": text, "observed_cited": named}
         else:
             payload |= {"answer": text, "cited_by": "overlap", "cited": named}
-        self._traces.write(replace(trace, payload=payload), now=True)
+        self._traces.write(replace(trace, payload=payload))
         return tuple(cited)
 
     def feedback(
@@ -178,12 +178,13 @@ class Asking:
         self._traces.get(user_id, trace_id)
 
     def _rank(self, ask: Ask) -> tuple[LiveBank, list[Scored], JSON]:
-        """The bank, its best rows, and what the trace says of how many rows were looked at."""
+        """The bank, its best rows, and what the trace says of how they were ranked."""
         if ask.as_of is None:
             live = self._reader.scope(ask.user_id, ask.agent_id)
         else:
             live = self._reader.as_of(ask.user_id, ask.agent_id, ask.as_of)
-        selection: JSON = {}
+        weights = self._weights(ask.user_id)
+        selection: JSON = {"ranker": weights.digest if weights else "default"}
         if isinstance(live, LiveBank) and not len(live):
             return live, [], selection
         (vector,) = self._embedder.embed([ask.text])
@@ -194,7 +195,7 @@ class Asking:
         )  # fmt: skip
         if not isinstance(live, LiveBank):
             size, live = len(live), live.narrow(ask.text, vector, ask.kinds, _within(ask))
-            selection = {"preselected": len(live), "of": size}
+            selection |= {"preselected": len(live), "of": size}
         weights = self._weights(ask.user_id)
         return live, serve(live.index, query, weights) if weights else serve(live.index, query), selection
 
@@ -219,29 +220,35 @@ class Asking:
         ask: Ask,
         live: LiveBank,
         served: Sequence[Scored],
-        more: JSON | None = None,
+        more: JSON,
         *,
         durable: bool = False,
     ) -> None:
         if not durable and not self._sampled(trace_id):
             return
-        weights = self._weights(ask.user_id)
-        payload: JSON = {
-            "v": 1,
-            "question": ask.text,
-            "k": ask.k,
-            "as_of": ask.as_of if isinstance(ask.as_of, int) else ask.as_of.isoformat() if ask.as_of else None,
-            "ranker": weights.digest if weights else "default",
-            "served": [
-                {
-                    "id": one.record.id, "revision": one.record.revision, "rank": rank_no, "score": round(one.score, 6),
-                    "signals": {name: round(float(value), 6) for name, value in one.signals.items()},
-                }
-                for rank_no, one in enumerate(served, start=1)
-            ],
-        } | (more or {})  # fmt: skip
-        bank = Bank(ask.user_id, ask.agent_id or "")
-        self._traces.write(Trace(trace_id, kind, bank, live.seq, payload, self._clock.now()), now=durable)
+        seq, now = live.seq, self._clock.now()
+
+        def trace() -> Trace:
+            payload: JSON = {
+                "v": 1,
+                "question": ask.text,
+                "k": ask.k,
+                "as_of": ask.as_of if isinstance(ask.as_of, int) else ask.as_of.isoformat() if ask.as_of else None,
+                "served": [
+                    {
+                        "id": one.record.id, "revision": one.record.revision, "rank": rank_no,
+                        "score": round(one.score, 6),
+                        "signals": {name: value and round(value, 6) for name, value in one.signals.items()},
+                    }
+                    for rank_no, one in enumerate(served, start=1)
+                ],
+            } | more  # fmt: skip
+            return Trace(trace_id, kind, Bank(ask.user_id, ask.agent_id or ""), seq, payload, now)
+
+        if durable:
+            self._traces.write(trace())
+        else:
+            self._traces.write_later(trace)
 
     def _sampled(self, trace_id: str) -> bool:
         share = self._config.trace_sample

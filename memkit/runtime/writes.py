@@ -42,7 +42,7 @@ def add(
     if not infer:
         accepted = runtime.journal.accept(intake, drafts=[_episode(turn, intake) for turn in intake.turns])
         _followed(runtime, accepted)
-        runtime.applied(bank, len(accepted.ops))
+        runtime.applied(bank, accepted.ops)
         return AddResult(
             accepted.state.intake.intake_id, accepted.state.status, accepted.ops, accepted.state.intake.turns,
             _reason(accepted.state), accepted.replayed,
@@ -50,7 +50,7 @@ def add(
     words = words_of(intake.turns, intake.expires_at) if intake.keep_turns != "none" else ()
     accepted = runtime.journal.accept(intake, words=words, claim=wait and runtime.ready)
     _followed(runtime, accepted)
-    runtime.applied(bank, 0 if accepted.replayed else len(words))
+    runtime.applied(bank, accepted.said)
     state = accepted.state
     if state.status == "pending":
         if wait:
@@ -101,7 +101,7 @@ def _adopt_one(runtime: Runtime, raw: Mapping[str, Any]) -> int:
         draft = replace(draft, content_salt="")
     accepted = runtime.journal.accept(replace(intake, turns=(turn,)), drafts=[draft])
     added = 0 if accepted.replayed else sum(op.action == "add" for op in accepted.ops)
-    runtime.applied(bank, added)
+    runtime.applied(bank, accepted.ops if added else ())
     return added
 
 
@@ -129,7 +129,7 @@ def update(
         expected_revision=expected_revision, origin="api", at=now,
     )  # fmt: skip
     ops = runtime.journal.apply(bank, [draft], decision_id=runtime.ids.new("u"), at=now, cause="api")
-    runtime.applied(bank, len(ops))
+    runtime.applied(bank, ops)
     return ops[0].after or record
 
 
@@ -138,7 +138,7 @@ def delete(runtime: Runtime, user_id: str, memory_id: str) -> Op:
     now = runtime.clock.now()
     drafts = [OpDraft("delete", memory_id, origin="api", at=now), *_words_that_end(runtime, bank, [record])]
     ops = runtime.journal.apply(bank, drafts, decision_id=runtime.ids.new("u"), at=now, cause="api")
-    runtime.applied(bank, len(ops))
+    runtime.applied(bank, ops)
     return ops[0]
 
 
@@ -162,7 +162,7 @@ def delete_all(runtime: Runtime, user_id: str, agent_id: str | None) -> int:
             ops = runtime.journal.apply(bank, drafts, decision_id=runtime.ids.new("u"), at=now, cause="api")
         except NotFound:
             return total + delete_all(runtime, user_id, agent_id)  # somebody deleted one of them meanwhile
-        runtime.applied(bank, len(ops))
+        runtime.applied(bank, ops)
         total += sum(op.before is not None and op.before.kind != "turn" for op in ops)
     return total
 
@@ -214,7 +214,7 @@ def _compensate(runtime: Runtime, bank: Bank, newest_first: Sequence[Op]) -> lis
         )  # fmt: skip
     except (Conflict, NotFound) as error:
         raise _not_alone(f"a later op builds on it: {error.what}") from None
-    runtime.applied(bank, len(ops))
+    runtime.applied(bank, ops)
     return ops
 
 
