@@ -67,10 +67,12 @@ class AsyncMemory:
         infer: bool = True,
         wait: bool = True,
         expires_at: datetime | str | None = None,
+        keep_turns: str | None = None,
     ) -> AddResult:
         return await self._run(
             self._memory.add, messages, user_id=user_id, agent_id=agent_id, session_id=session_id, at=at,
             metadata=metadata, idempotency_key=idempotency_key, infer=infer, wait=wait, expires_at=expires_at,
+            keep_turns=keep_turns,
         )  # fmt: skip
 
     @verb

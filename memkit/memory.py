@@ -44,6 +44,7 @@ class Memory:
         adapters: Any = None,
         alias: str = "production",
         explore: float = 0.0,
+        keep_turns: str = "all",
         instructions: str = "",
         redact: Callable[[str], str] | None = None,
         config: Config | Mapping[str, Any] | None = None,
@@ -59,6 +60,8 @@ class Memory:
         adapters: folder of the adapter registry; by default `<path>/adapters`. alias: the name that serves.
         explore: share of decisions that are sampled instead of greedy, so that there is something to learn from; only
             in the roles of the model that adapters are served with, where some of the roles have another one.
+        keep_turns: whether what was said stays searchable beside the memories drawn from it: "all", "uncovered" (until
+            a fact says it) or "none".
         instructions: what to remember, in words; becomes part of the prompts and of their hashes.
         redact: str -> str, applied to every text that callers hand in (messages, questions, answers, comments) before
             anything is written.
@@ -66,8 +69,8 @@ class Memory:
         """
         self._runtime = Runtime(
             path, model=model, embedder=embedder, adapters=adapters, alias=alias, explore=explore,
-            instructions=instructions, redact=redact, config=config, mode=mode, clock=clock, ids=ids,
-            model_options=model_options,
+            keep_turns=keep_turns, instructions=instructions, redact=redact, config=config, mode=mode, clock=clock,
+            ids=ids, model_options=model_options,
         )  # fmt: skip
         try:
             care.finish_erasures(self._runtime)
@@ -91,16 +94,18 @@ class Memory:
         infer: bool = True,
         wait: bool = True,
         expires_at: datetime | str | None = None,
+        keep_turns: str | None = None,
     ) -> AddResult:
         """Remember what was said: a str, a message, or a list of messages as chat APIs have them.
 
         infer=True lets the manager decide what becomes of it; infer=False stores each turn as it is. What is written
         carries `metadata`. wait=False returns once the turn is durable. The same idempotency_key with the same body is
         stored once. expires_at: when the memories that this adds end; said again for longer, or without an end, they
-        last as long."""
+        last as long. keep_turns: for these messages, instead of what the Memory was opened with."""
         return writes.add(
             self._runtime.alive(), messages, bank=self._bank(user_id, agent_id), session_id=session_id, at=at,
             metadata=metadata, idempotency_key=idempotency_key, infer=infer, wait=wait, expires_at=expires_at,
+            keep_turns=keep_turns,
         )  # fmt: skip
 
     @verb
@@ -237,13 +242,15 @@ class Memory:
 
     @verb
     def history(self, *, user_id: str, memory_id: str | None = None, limit: int | None = None) -> Ops:
-        """Every op of the user, or of one memory, oldest first: before- and after-images, causes, sources."""
+        """Every op of the user, or of one memory, oldest first: before- and after-images, causes, sources. What was
+        done to the words of a turn is told for its id."""
         if limit is not None:
             whole_number(limit, "limit", 1, 1_000_000)
         return self._runtime.alive().journal.ops(
             user_id=scope_id(user_id, "user_id"),
             memory_id=None if memory_id is None else scope_id(memory_id, "memory_id"),
             limit=limit,
+            words=memory_id is not None,
         )
 
     @verb

@@ -15,10 +15,17 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-Kind = Literal["fact", "episode"]
+Kind = Literal["fact", "episode", "turn"]
+"""fact: what a manager wrote. episode: a turn that was stored as it is. turn: the words of a turn that a manager
+decides about, kept beside what it makes of them."""
+MEMORIES: tuple[Kind, ...] = ("fact", "episode")
+"""What managers and users handle one by one; turns are words that are only found."""
 Origin = Literal["user", "assistant", "tool", "document", "import", "api"]
 Action = Literal["add", "update", "delete", "noop"]
 Status = Literal["applied", "pending", "parked"]
+
+KEEP_TURNS = ("all", "uncovered", "none")
+"""How long the words of a turn stay searchable: for good, until a fact was drawn from them, never."""
 
 JSON = dict[str, Any]
 
@@ -149,7 +156,7 @@ class OpDraft:
 
     action: Action
     memory_id: str | None = None
-    """Target of update, delete and (optionally) noop."""
+    """Target of update, delete and (optionally) noop; the id that words get which are kept as a turn."""
     text: str | None = None
     source_turns: tuple[str, ...] = ()
     kind: Kind = "fact"
@@ -188,7 +195,7 @@ class Op:
     """Conversation time."""
     recorded_at: datetime
     cause: str = "decision"
-    """decision | api | undo | expire | import"""
+    """decision | said | api | undo | expire | import"""
     undoes: str | None = None
     """op_id of the op that this one takes back; of several of one memory, the oldest (in 0.1.0 the newest)."""
 

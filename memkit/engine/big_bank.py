@@ -1,12 +1,11 @@
-"""A bank too large to be held and ranked as a whole: LanceDB pre-selects rows for each question, the one scorer ranks
-those.
+"""A bank whose records are looked up one by one, because all of them would be too many to keep at hand.
 
-Word statistics are then those of the selected rows. Below `Config.preselect_from` rows this is never used, so small
-banks keep exact ranking."""
+Up to `Config.preselect_from` memories it is still ranked as a whole. Above, LanceDB pre-selects rows for each question
+and the one scorer ranks those; word statistics are then those of the selected rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
@@ -56,6 +55,14 @@ class BigBank:
     @property
     def state(self) -> BankView:
         return _Ahead(self.view, self.ahead) if self.ahead else self.view
+
+    @property
+    def memories(self) -> int:
+        return self.size
+
+    def said(self, turns: Collection[str]) -> list[MemoryRecord]:
+        """The words of these turns: the bank is too large to be looked through."""
+        return [record for turn in sorted(turns) if (record := self.state.get(turn)) is not None]
 
     def after(self, ops: Sequence[Op], embedder: Embedder) -> BigBank:
         if not ops:

@@ -18,6 +18,7 @@ from memkit.engine.call import ModelCall, Parse, Routing, ask_until_readable
 from memkit.engine.drive import Steps
 from memkit.engine.served_with import ServedWith
 from memkit.engine.shortlist import Shortlist
+from memkit.engine.words import words_that_are_covered, words_that_end
 from memkit.errors import Conflict, MemkitError, ModelError, NotFound, OpRejected
 from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn
 from memkit.ops import EDITION, Context, check_batch, check_caps, resolve
@@ -46,6 +47,8 @@ class Task:
     """When what is added from these turns ends."""
     edition: int = EDITION
     """The rules of deciding; recorded with each decision."""
+    hide_covered: bool = False
+    """Whether the words of these turns are hidden where a fact says them (`keep_turns="uncovered"`)."""
 
 
 @dataclass(slots=True)
@@ -66,10 +69,25 @@ def decide(task: Task, served: ServedWith, embedder: Embedder) -> Steps[Decided]
             drafts, facts = (yield from _fused(task, served, embedder, calls)), []
         else:
             drafts, facts = yield from _split(task, served, embedder, calls)
-        check_caps(drafts, len(task.live), served.guard)
+        check_caps(drafts, task.live.memories, served.guard)
     except (ModelError, OpRejected, Conflict, NotFound) as error:
         return Decided([], calls, task.now, error=error)
-    return Decided(drafts, calls, task.now, facts)
+    return Decided([*drafts, *_about_words(task, drafts)], calls, task.now, facts)
+
+
+def _about_words(task: Task, drafts: Sequence[OpDraft]) -> list[OpDraft]:
+    """What a decision means for the words that were said: what it ended is not found in them any more."""
+    new = {turn.turn_id for turn in task.turns}
+    more: list[OpDraft] = []
+    deletions = [draft for draft in drafts if draft.action == "delete"]
+    ended = [record for one in deletions if one.memory_id and (record := task.live.state.get(one.memory_id))]
+    if ended:
+        said = task.live.said({turn for record in ended for turn in record.source_turns} | new)
+        more += words_that_end(ended, said, new=new, decision_id=deletions[0].decision_id)
+    if task.hide_covered:
+        gone = {draft.memory_id for draft in more}
+        more += [one for one in words_that_are_covered(drafts, task.live.said(new), new) if one.memory_id not in gone]
+    return more
 
 
 def _split(
@@ -114,7 +132,7 @@ def _ask_for_ops(
     ops: list[Op] = []
 
     def check(asked: list[OpDraft]) -> None:
-        check_batch(asked, shown, len(live), served.guard)
+        check_batch(asked, shown, live.memories, served.guard)
         drafts = tuple(
             replace(
                 draft,

@@ -40,21 +40,27 @@ class Shortlist:
         does not need, the other has."""
         if self._edition == 1:
             return _numbered(_best(self._nearest(live, texts, each))[:room])
-        new = self._near(live, texts, each, room)
+        rows = self._nearest(live, texts, room + 1)
+        new = _once([*_best([row[:each] for row in rows]), *_best(rows)])
+        if len(new) <= room:
+            return _numbered(new)
         half, scored = (room + 1) // 2, {one.record.id: one for one in new}
-        brought = [scored.get(one.record.id, one) for one in self._still(live)]
+        brought = [scored.get(one.record.id, one) for one in self._still(live, room)]
         return _numbered(_once([*new[:half], *brought, *new[half:]])[:room])
 
-    def _near(self, live: LiveBank | BigBank, texts: Sequence[str], each: int, room: int) -> list[Scored]:
-        """The nearest to the new words, best first. On the way, once, what the EARLIER turns bring."""
-        asks = ()
-        if self._brought is None and self._earlier and len(live) > room:
-            self._brought = self._drawn(live)[:room]
-            asks = (_words(self._earlier),) if len(self._brought) < room // 2 else ()
-        rows = self._nearest(live, [*texts, *asks], room)
-        if asks and self._brought is not None:
-            self._brought += rows.pop()
-        return _once([*_best([row[:each] for row in rows]), *_best(rows)])
+    def _still(self, live: LiveBank | BigBank, room: int) -> list[Scored]:
+        """What the EARLIER turns bring, as the bank has it by now: the call before may have changed it."""
+        if self._brought is None:
+            self._brought = self._bring(live, room) if self._earlier else []
+        records = [(one, live.state.get(one.record.id)) for one in self._brought]
+        return [replace(one, record=record) for one, record in records if record is not None]
+
+    def _bring(self, live: LiveBank | BigBank, room: int) -> list[Scored]:
+        """What was drawn from the EARLIER turns; where that is little, also what is near to their words."""
+        drawn = self._drawn(live)[:room]
+        if len(drawn) < room // 2:
+            drawn += self._nearest(live, [_words(self._earlier)], room)[0]
+        return drawn
 
     def _drawn(self, live: LiveBank | BigBank) -> list[Scored]:
         """The memories that were drawn from the EARLIER turns, those of the latest turn first."""
@@ -68,11 +74,6 @@ class Shortlist:
 
     def _may_be_shown(self, record: MemoryRecord) -> bool:
         return record.kind == "fact" and (record.expires_at is None or record.expires_at > self._now)
-
-    def _still(self, live: LiveBank | BigBank) -> list[Scored]:
-        """What the EARLIER turns bring, as the bank has it by now: the call before may have changed it."""
-        records = [(one, live.state.get(one.record.id)) for one in self._brought or ()]
-        return [replace(one, record=record) for one, record in records if record is not None]
 
     def _nearest(self, live: LiveBank | BigBank, texts: Sequence[str], k: int) -> list[list[Scored]]:
         return live.candidates(texts, self._embedder, k=k, now=self._now, weights=self._weights)

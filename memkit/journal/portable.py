@@ -136,7 +136,7 @@ class Loader:
         _refuse_gap(tx, op, bank)
         number = None if intake_id is None else _intake_number(tx, intake_id, bank)
         oplog.write_ops(tx, bank, number, [op])
-        if number is not None:
+        if number is not None and op.cause != "said":
             intakes.finish(tx, number, (seq, seq), close=False)
         return 1
 

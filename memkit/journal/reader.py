@@ -76,16 +76,16 @@ class JournalReader:
             row = tx.one("SELECT last_seq FROM banks WHERE user_id = ? AND agent_id = ?", (bank.user_id, bank.agent_id))
             return (row[0] if row else 0), erase.epoch(tx)
 
-    def erase_epoch(self) -> int:
-        with self._engine.read() as tx:
-            return erase.epoch(tx)
-
-    def user_banks(self, user_id: str) -> list[tuple[Bank, int]]:
+    def user_version(self, user_id: str) -> tuple[list[tuple[Bank, int]], int]:
+        """The same of all the user's banks: (each with its newest op, erasures so far)."""
         with self._engine.read() as tx:
             rows = tx.all(
                 "SELECT agent_id, last_seq FROM banks WHERE user_id = ? AND last_seq > 0 ORDER BY agent_id", (user_id,)
             )
-        return [(Bank(user_id, row[0]), row[1]) for row in rows]
+            return [(Bank(user_id, row[0]), row[1]) for row in rows], erase.epoch(tx)
+
+    def user_banks(self, user_id: str) -> list[tuple[Bank, int]]:
+        return self.user_version(user_id)[0]
 
     def last_seq(self) -> int:
         with self._engine.read() as tx:
@@ -94,12 +94,13 @@ class JournalReader:
     def ops(
         self, *, bank: Bank | None = None, user_id: str | None = None, after: int = 0, upto: int | None = None,
         limit: int | None = None, memory_id: str | None = None, intake_id: str | None = None, op_id: str | None = None,
-        newest_first: bool = False,
+        newest_first: bool = False, words: bool = True,
     ) -> list[Op]:  # fmt: skip
+        """words: with what was done to the words of turns, beside memories."""
         with self._engine.read() as tx:
             return oplog.read_ops(
                 tx, bank=bank, user_id=user_id, after=after, upto=upto, limit=limit, memory_id=memory_id,
-                intake_id=intake_id, op_id=op_id, newest_first=newest_first,
+                intake_id=intake_id, op_id=op_id, newest_first=newest_first, words=words,
             )  # fmt: skip
 
     def iter_ops(

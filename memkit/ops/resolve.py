@@ -64,7 +64,7 @@ def make_op_id(decision_id: str, index: int) -> str:
 
 def resolve(view: BankView, drafts: Sequence[OpDraft], context: Context, undoes: Sequence[str] = ()) -> list[Op]:
     """Ops for `drafts` in order, or the error of the first draft that breaks a rule (its `details["index"]` says
-    which); nothing is applied here. `undoes` names, draft by draft, the op that each one compensates."""
+    which); nothing is applied here. `undoes` names, draft by draft, the op that each of the first ones compensates."""
     overlay = _Overlay(view)
     ops: list[Op] = []
     per_decision: Counter[str] = Counter()
@@ -93,7 +93,7 @@ def resolve(view: BankView, drafts: Sequence[OpDraft], context: Context, undoes:
                 at=draft.at or context.at,
                 recorded_at=context.now,
                 cause=context.cause,
-                undoes=undoes[index] if undoes else None,
+                undoes=undoes[index] if index < len(undoes) else None,
             )
         )
     return ops
@@ -145,7 +145,7 @@ def _add(view: _Overlay, draft: OpDraft, context: Context, op_id: str, seq: int)
     twin = view.get(twin_id) if twin_id else None
     if twin is not None:
         return _said_again(twin, draft, context, seq)
-    memory_id = "m_" + hashlib.sha256(op_id.encode()).hexdigest()[:20]
+    memory_id = draft.memory_id or "m_" + hashlib.sha256(op_id.encode()).hexdigest()[:20]
     record = MemoryRecord(
         id=memory_id, text=text, kind=draft.kind, metadata=dict(draft.metadata or {}),
         source_turns=_sources(draft.source_turns), created_at=context.now, updated_at=context.now, revision=1,

@@ -21,6 +21,8 @@ class Compensation:
     """Id of the oldest op that it takes back."""
     seq: int
     """Number of the newest one."""
+    ends: MemoryRecord | None
+    """What the memory says until then, where this ends it."""
 
 
 class Past:
@@ -61,8 +63,11 @@ class Past:
         if before is not None:  # a revision never names two texts
             given = [image.revision for op in self._ops for image in (op.before, op.after) if image is not None]
             before = replace(before, revision=max(given))
-        draft = inverse(replace(last, before=before, after=self._ops[-1].after))
-        return None if draft is None else Compensation(draft, self._ops[first].op_id, last.seq)
+        now = self._ops[-1].after
+        draft = inverse(replace(last, before=before, after=now))
+        if draft is None:
+            return None
+        return Compensation(draft, self._ops[first].op_id, last.seq, now if before is None else None)
 
     def _start(self, undo: Op, named: int) -> int:
         """An undo names the oldest op that it took back. Version 0.1.0 named the newest: the oldest is then the one

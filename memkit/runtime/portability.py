@@ -21,7 +21,8 @@ from memkit.models import JSON, to_json
 if TYPE_CHECKING:
     from memkit.runtime.runtime import Runtime
 
-FORMAT = 1
+FORMAT = 2
+"""2: with the words of turns (kind `turn`)."""
 _MAX_LINE = 64 * 1024 * 1024
 _REPAIR = "export the file again; where it was edited, set this field right"
 

@@ -20,13 +20,14 @@ from memkit.engine.citations import infer_citations
 from memkit.engine.decide import Decided
 from memkit.engine.drive import drive, within
 from memkit.engine.record import decision_record
+from memkit.engine.serve import serve
 from memkit.engine.served_with import ServedWith
 from memkit.errors import BadReply, InvalidInput, NoModel, NotFound
 from memkit.journal import FeedbackRecord, Trace
 from memkit.journal.records import TraceKind
 from memkit.models import JSON, Bank, digest
 from memkit.results import Answer, ContextBlock, Hit, Hits
-from memkit.retrieval import Query, RankerWeights, Scored, rank, render_context, why
+from memkit.retrieval import Query, RankerWeights, Scored, render_context, why
 from memkit.runtime.banks import BankReader
 from memkit.runtime.read_request import Ask
 from memkit.runtime.traces import TraceBuffer
@@ -71,7 +72,7 @@ class Asking:
     def context(self, ask: Ask, max_tokens: int) -> ContextBlock:
         live, scored, selection = self._rank(ask)
         trace_id = self._ids.new("c")
-        block = render_context([one.record for one in scored], max_tokens=max_tokens, nonce=trace_id[-12:])
+        block = render_context([one.record for one in scored], max_tokens=max_tokens, nonce=trace_id[-8:])
         served = [one for one in scored if one.record.id in block.ids]
         self._trace("context", trace_id, ask, live, served, {"max_tokens": max_tokens} | selection)
         return ContextBlock(block.text, trace_id=trace_id, hits=self._hits(ask, served))
@@ -131,7 +132,7 @@ class Asking:
             payload |= {"observed": text, "observed_cited": named}
         else:
             payload |= {"answer": text, "cited_by": "overlap", "cited": named}
-        self._traces.write(replace(trace, payload=payload), now=True)
+        self._traces.write(replace(trace, payload=payload))
         return tuple(cited)
 
     def feedback(
@@ -177,12 +178,13 @@ class Asking:
         self._traces.get(user_id, trace_id)
 
     def _rank(self, ask: Ask) -> tuple[LiveBank, list[Scored], JSON]:
-        """The bank, its best rows, and what the trace says of how many rows were looked at."""
+        """The bank, its best rows, and what the trace says of how they were ranked."""
         if ask.as_of is None:
             live = self._reader.scope(ask.user_id, ask.agent_id)
         else:
             live = self._reader.as_of(ask.user_id, ask.agent_id, ask.as_of)
-        selection: JSON = {}
+        weights = self._weights(ask.user_id)
+        selection: JSON = {"ranker": weights.digest if weights else "default"}
         if isinstance(live, LiveBank) and not len(live):
             return live, [], selection
         (vector,) = self._embedder.embed([ask.text])
@@ -193,9 +195,9 @@ class Asking:
         )  # fmt: skip
         if not isinstance(live, LiveBank):
             size, live = len(live), live.narrow(ask.text, vector, ask.kinds, _within(ask))
-            selection = {"preselected": len(live), "of": size}
+            selection |= {"preselected": len(live), "of": size}
         weights = self._weights(ask.user_id)
-        return live, rank(live.index, query, weights) if weights else rank(live.index, query), selection
+        return live, serve(live.index, query, weights) if weights else serve(live.index, query), selection
 
     def _hits(self, ask: Ask, scored: Sequence[Scored]) -> list[Hit]:
         turns: dict[str, Any] = {}
@@ -218,29 +220,35 @@ class Asking:
         ask: Ask,
         live: LiveBank,
         served: Sequence[Scored],
-        more: JSON | None = None,
+        more: JSON,
         *,
         durable: bool = False,
     ) -> None:
         if not durable and not self._sampled(trace_id):
             return
-        weights = self._weights(ask.user_id)
-        payload: JSON = {
-            "v": 1,
-            "question": ask.text,
-            "k": ask.k,
-            "as_of": ask.as_of if isinstance(ask.as_of, int) else ask.as_of.isoformat() if ask.as_of else None,
-            "ranker": weights.digest if weights else "default",
-            "served": [
-                {
-                    "id": one.record.id, "revision": one.record.revision, "rank": rank_no, "score": round(one.score, 6),
-                    "signals": {name: round(float(value), 6) for name, value in one.signals.items()},
-                }
-                for rank_no, one in enumerate(served, start=1)
-            ],
-        } | (more or {})  # fmt: skip
-        bank = Bank(ask.user_id, ask.agent_id or "")
-        self._traces.write(Trace(trace_id, kind, bank, live.seq, payload, self._clock.now()), now=durable)
+        seq, now = live.seq, self._clock.now()
+
+        def trace() -> Trace:
+            payload: JSON = {
+                "v": 1,
+                "question": ask.text,
+                "k": ask.k,
+                "as_of": ask.as_of if isinstance(ask.as_of, int) else ask.as_of.isoformat() if ask.as_of else None,
+                "served": [
+                    {
+                        "id": one.record.id, "revision": one.record.revision, "rank": rank_no,
+                        "score": round(one.score, 6),
+                        "signals": {name: value and round(value, 6) for name, value in one.signals.items()},
+                    }
+                    for rank_no, one in enumerate(served, start=1)
+                ],
+            } | more  # fmt: skip
+            return Trace(trace_id, kind, Bank(ask.user_id, ask.agent_id or ""), seq, payload, now)
+
+        if durable:
+            self._traces.write(trace())
+        else:
+            self._traces.write_later(trace)
 
     def _sampled(self, trace_id: str) -> bool:
         share = self._config.trace_sample

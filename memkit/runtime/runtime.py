@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -17,9 +18,9 @@ from memkit.config import Config
 from memkit.embedders.deferred import default_or
 from memkit.embedders.recorded import Recorded
 from memkit.errors import InvalidConfig, StoreClosed
-from memkit.inputs import has_surrogates, path_of, text_of
+from memkit.inputs import has_surrogates, keep_turns_of, path_of, text_of
 from memkit.journal import Journal
-from memkit.models import Bank
+from memkit.models import Bank, Op
 from memkit.runtime.banks import BankReader
 from memkit.runtime.projector import Projector
 from memkit.runtime.sealer import Sealer
@@ -75,6 +76,7 @@ class Runtime:
         adapters: Any = None,
         alias: str = "production",
         explore: float = 0.0,
+        keep_turns: str = "all",
         instructions: str = "",
         redact: Callable[[str], str] | None = None,
         config: Config | Mapping[str, Any] | None = None,
@@ -91,10 +93,11 @@ class Runtime:
         self.clock: Clock = clock or SystemClock()
         self.ids: Ids = ids or RandomIds()
         self.redact = redact
+        self.keep_turns = keep_turns_of(keep_turns)
         self._model, self._model_options = model, dict(model_options or {})
         self._adapters, self.alias, self._instructions, self._mode = adapters, alias, instructions, mode
         self._check(explore)
-        self.embedder: Embedder = default_or(embedder)
+        self.embedder: Embedder = _remembering(default_or(embedder))
         self._made_embedder = isinstance(embedder, str)  # who passes an embedder closes it
         self._backbone: Backbone | None = None
         self._backbone_lock = threading.Lock()
@@ -108,7 +111,12 @@ class Runtime:
             self.journal.close()
             raise
         self.reader = BankReader(
-            self.journal, lambda: self.projection, self.embedder, self.config, lambda: self.projector.project()
+            self.journal,
+            lambda: self.projection,
+            self.embedder,
+            self.config,
+            catch_up=lambda: self.projector.project(),
+            projected=lambda: (self.path / "lance").is_dir(),
         )
         self.sealer = Sealer(self.journal, lambda: self.trajectories, maintain_commits=self.config.maintain_commits)
         self.projector = Projector(self.journal, lambda: self.projection, self.embedder, self.config, self.sealer)
@@ -225,9 +233,9 @@ class Runtime:
 
         record(self.journal, self.served_with, instead=self._model is not None)
 
-    def applied(self, bank: Bank, ops: int) -> None:
+    def applied(self, bank: Bank, ops: Sequence[Op]) -> None:
         if ops:
-            self.projector.noticed(ops)
+            self.projector.noticed(len(ops), ops)
 
     @contextmanager
     def route(self, user_id: str) -> Generator[dict[str, Routing], None, None]:
@@ -246,7 +254,7 @@ class Runtime:
     @property
     def has_adapters(self) -> bool:
         """Looked up every time: another process may publish the first adapter while this one runs."""
-        return self._adapters is not None or (self.path / "adapters").is_dir()
+        return self._adapters is not None or os.path.isdir(f"{self.path}/adapters")
 
     @property
     def uses_adapters(self) -> bool:
@@ -383,6 +391,15 @@ class Runtime:
             from memkit.backbones import check_options
 
             check_options(self._model, self._model_options)
+
+
+def _remembering(embedder: Embedder) -> Embedder:
+    """A text is embedded once, whether it is searched or projected first."""
+    if embedder.cheap or isinstance(embedder, Recorded):
+        return embedder
+    from memkit.embedders.cached import CachedEmbedder
+
+    return embedder if isinstance(embedder, CachedEmbedder) else CachedEmbedder(embedder)
 
 
 _OPEN: weakref.WeakSet[Runtime] = weakref.WeakSet()

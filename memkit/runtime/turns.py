@@ -22,7 +22,7 @@ from memkit.engine.drive import drive, within
 from memkit.engine.record import decision_record, described
 from memkit.engine.served_with import ServedWith
 from memkit.errors import Conflict, EmbedderError, MemkitError, NotFound, OpRejected, StoreError
-from memkit.models import Bank, Turn
+from memkit.models import Bank, Op, Turn
 from memkit.runtime.banks import BankReader
 from memkit.seams.backbone import Backbone, Sampling
 from memkit.seams.clock import Clock, Ids
@@ -60,7 +60,7 @@ class TurnWriter:
         explore: float,
         explored: Callable[[], frozenset[str]],
         deciding: Callable[[], None],
-        applied: Callable[[Bank, int], None],
+        applied: Callable[[Bank, Sequence[Op]], None],
         watched: Callable[[Decided, dict[str, Routing], str | None], None],
     ) -> None:
         self._journal, self._reader, self._backbone, self._embedder = journal, reader, backbone, embedder
@@ -145,6 +145,7 @@ class TurnWriter:
             sampling=self._sampling,
             weights=self._weights(intake.bank.user_id),
             expires_at=intake.expires_at,
+            hide_covered=intake.keep_turns == "uncovered",
         )
         steps = decide(task, self._served, self._embedder)
         return drive(steps, within(self._backbone(), self._config.deadline_s))
@@ -171,7 +172,7 @@ class TurnWriter:
                 return False
             self._park(claim, decided, error)
             return True
-        self._applied(intake.bank, len(ops))
+        self._applied(intake.bank, ops)
         return True
 
     def _park(self, claim: Claim, decided: Decided, error: MemkitError) -> None:

@@ -243,7 +243,7 @@ def to_columns(columns: Mapping[str, Any]) -> Columns:
     """What the scorer reads of the rows (`Columns.of` gives the same from records)."""
     import numpy as np
 
-    from memkit.retrieval.columns import NEVER, NO_TIME, Columns
+    from memkit.retrieval.columns import KINDS, NEVER, NO_TIME, Columns
 
     at = numbers(columns["at"], NO_TIME)
     known = at != NO_TIME
@@ -257,7 +257,7 @@ def to_columns(columns: Mapping[str, Any]) -> Columns:
         speakers=columns["speaker"].to_pylist(),
         sessions=columns["session_id"].to_pylist(),
         seqs=numbers(columns["seq"], 0),
-        facts=having(columns["kind"], "fact"),
+        kinds=np.select([having(columns["kind"], kind) for kind in KINDS], list(range(len(KINDS)))).astype(np.int64),
         from_user=having(columns["origin"], "user"),
         at=at,
         days=ordinals * known,

@@ -10,8 +10,9 @@ from memkit.engine.answer import Answered, answer
 from memkit.engine.bank import LiveBank
 from memkit.engine.call import Routing
 from memkit.engine.drive import Steps, drive_in_step
+from memkit.engine.serve import serve
 from memkit.engine.served_with import ServedWith
-from memkit.retrieval import Query, RankerWeights, rank
+from memkit.retrieval import Query, RankerWeights
 from memkit.seams.backbone import Backbone, Sampling
 from memkit.seams.embedder import Embedder
 from memkit_train.replay.generate import generate
@@ -42,7 +43,7 @@ def answer_all(
     walks: list[tuple[Backbone, Steps[Answered]]] = []
     for task, vector in zip(tasks, vectors, strict=True):
         query = Query(text=task.question, vector=vector, k=served.answer_candidates, now=task.now)
-        scored = rank(task.bank.index, query, *([weights] if weights else [])) if len(task.bank) else []
+        scored = serve(task.bank.index, query, *([weights] if weights else [])) if len(task.bank) else []
         steps = answer(
             task.question, scored, served, decision_id=task.key, state_seq=task.bank.seq, now=task.now,
             routing=routing, sampling=sampling(task.key),

@@ -40,7 +40,7 @@ def test_a_sitting_at_the_terminal(tmp_path: Path) -> None:
     assert code == 0
     assert "UPDATE" in story
     assert "I moved to Bergen." in story
-    (undone,) = ok("undo", "-u", "ana", "--turn", moved["trace_id"], cwd=tmp_path)
+    undone, *_ = ok("undo", "-u", "ana", "--turn", moved["trace_id"], cwd=tmp_path)
     assert undone["cause"] == "undo"
     assert len(ok("history", "-u", "ana", cwd=tmp_path)) == 3
     assert ok("export", "all.jsonl", cwd=tmp_path)["records"] > 5
@@ -96,7 +96,7 @@ def test_a_time_that_is_none_is_refused_in_words(tmp_path: Path) -> None:
                  ["search", "x", "--as-of", "9" * 5_000]):  # fmt: skip
         code, _, err = memkit(*args, "-u", "ana", "--json", cwd=tmp_path)
         assert (code, json.loads(err)["error"]) == (2, "InvalidTime"), args
-    assert len(ok("undo", "-u", "ana", "--since", "2020-01-01T00:00:00+00:00", cwd=tmp_path)) == 1
+    assert len(ok("undo", "-u", "ana", "--since", "2020-01-01T00:00:00+00:00", cwd=tmp_path)) == 2
 
 
 def test_the_demo_tells_its_story(tmp_path: Path) -> None:

@@ -63,10 +63,10 @@ def test_exact_cosines_do_not_depend_on_the_row_or_its_company() -> None:
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     records = [episode(n, f"text {n}") for n in range(257)]
     whole = BankIndex.build(records, vectors)
-    cosines = whole.vectors.cosines(vectors[0])
+    cosines = whole.rows.cosines(vectors[0])
     for n in (0, 1, 100, 256):
         alone = BankIndex.build([records[n]], vectors[n : n + 1])
-        assert alone.vectors.cosines(vectors[0])[0] == cosines[n]
+        assert alone.rows.cosines(vectors[0])[0] == cosines[n]
     assert np.abs(cosines - vectors.astype(np.float64) @ vectors[0]).max() < 5e-4
 
 
