@@ -114,9 +114,13 @@ class Postings:
             alive = (rows >= 0).nonzero()[0]
             if len(alive) < len(rows):
                 rows, counts, which = rows.take(alive), counts.take(alive), which.take(alive)
-        if not len(self.tail):
+        if not len(self.tail) or not len(keys):
             return Found(rows, counts, which)
-        also, at = np.divmod((keys[:, None] == self.tail.keys).ravel().nonzero()[0], len(self.tail))
+        order = keys.argsort()
+        places = order.take(keys.searchsorted(self.tail.keys, sorter=order), mode="clip")
+        at = (keys[places] == self.tail.keys).nonzero()[0]
+        at = at[places[at].argsort(kind="stable")]
+        also = places[at]
         return Found(
             np.concatenate((rows, self.tail.rows[at])),
             np.concatenate((counts, self.tail.counts[at])),

@@ -14,7 +14,6 @@ from typing import cast
 import numpy as np
 
 from memkit.errors import EmbedderError
-from memkit.retrieval.columns import Flags
 from memkit.retrieval.index import BankIndex, Floats, Ints
 from memkit.retrieval.lexicon import term_key
 from memkit.retrieval.postings import Found
@@ -117,7 +116,8 @@ def _lexical(index: BankIndex, asked: Asked) -> tuple[Floats, tuple[Floats, Floa
     row has, alone, with its neighbours, and with theirs; the same of the pairs; and for every speaker that is named,
     1 for the rows that speak of the name."""
     rows, terms = len(index), len(asked.terms)
-    speakers = {name: _first_term(name, asked) for name in index.speakers if _is_named(name, asked)}
+    places = {key: place for place, key in enumerate(asked.terms.tolist())}
+    speakers = {name: places.get(term_key(name.split()[0]), -1) for name in index.speakers if _is_named(name, asked)}
     if not terms or not rows:
         nothing = zeros(rows)
         return nothing, (nothing, nothing, nothing), nothing, dict.fromkeys(speakers, nothing)
@@ -126,11 +126,11 @@ def _lexical(index: BankIndex, asked: Asked) -> tuple[Floats, tuple[Floats, Floa
     of_word = np.array(idfs[:terms] + [0.0] * len(asked.pairs))[found.which]
     score = _summed(found.rows, of_word * (found.counts / (found.counts + index.saturation[found.rows])), rows)
     best = float(np.maximum.reduce(score))
-    shares = [*_shares(idfs[:terms]), *_shares(idfs[terms:])]
-    share = np.array(shares)[found.which]
+    shares = np.array([*_shares(idfs[:terms]), *_shares(idfs[terms:])])
+    share = shares[found.which]
     is_pair = found.which >= terms
     alone, phrases = _summed(found.rows + rows * is_pair, share, 2 * rows).reshape(2, rows)
-    one, two = _around(index, found, share, is_pair, terms) if index.has_talk else (alone, alone)
+    one, two = _around(index, found, shares[:terms]) if index.has_talk else (alone, alone)
     named: dict[str, Floats] = {}
     for name, term in speakers.items():
         named[name] = np.zeros(rows)
@@ -150,18 +150,22 @@ def _shares(idfs: list[float]) -> list[float]:
     return [idf / total for idf in idfs]
 
 
-def _around(index: BankIndex, found: Found, share: Floats, is_pair: Flags, terms: int) -> tuple[Floats, Floats]:
+def _around(index: BankIndex, found: Found, shares: Floats) -> tuple[Floats, Floats]:
     """The share of the words that a row has together with the turns next to it, and with two to either side."""
-    rows = len(index)
+    words = found.which < len(shares)
+    here, which = found.rows[words], found.which[words] * (len(index) + 1)
     (before_1, before_2), (after_1, after_2) = index.talk.before, index.talk.after
-    holds = np.zeros((terms, rows + 1))
-    holds[found.which[~is_pair], found.rows[~is_pair]] = share[~is_pair]
-    one, two = np.zeros(rows), np.zeros(rows)
-    for held in holds:
-        within_1 = np.maximum(held[:-1], np.maximum(held[before_1], held[after_1]))
-        one += within_1
-        two += np.maximum(within_1, np.maximum(held[before_2], held[after_2]))
-    return one, two
+    one = (which + here, which + before_1[here], which + after_1[here])
+    two = (*one, which + before_2[here], which + after_2[here])
+    return _shared(len(index), one, shares), _shared(len(index), two, shares)
+
+
+def _shared(rows: int, places: tuple[Ints, ...], shares: Floats) -> Floats:
+    """For each row the shares of the words that stand in it or around it. Neighbours are so of each other: the rows
+    around a word are those that have it around them. A place is a word and a row in one number."""
+    at = np.sort(np.concatenate(places))
+    which, row = np.divmod(at[np.append(True, at[1:] != at[:-1])] if len(at) else at, rows + 1)
+    return _summed(row, shares[which], rows + 1)[:rows]
 
 
 @lru_cache(maxsize=16_384)
@@ -213,35 +217,28 @@ def _add_people(columns: dict[str, Floats], index: BankIndex, named: dict[str, F
     columns["names"] = spoken_of * others
 
 
-def _first_term(speaker: str, asked: Asked) -> int:
-    """Which of the question's terms is the name's first word, by which others speak of its bearer; -1 for none."""
-    terms, key = asked.terms.tolist(), term_key(speaker.split()[0])
-    return terms.index(key) if key in terms else -1
-
-
 def _is_named(speaker: str, asked: Asked) -> bool:
     """The full name, or its first word ("Ana" for Ana Silva), stands in the question."""
     return speaker.split()[0] in asked.words
 
 
 def _times(index: BankIndex, asked: Asked) -> tuple[Floats, Floats]:
+    """1 for rows dated inside a time that was asked for; and nearness: 1 inside, halved a week after the end of the
+    closest or two days before its beginning."""
     if not asked.times:
         return zeros(len(index)), zeros(len(index))
     days = index.rows.days
     dated = days[days > 0]
     if not len(dated):
         return zeros(len(index)), zeros(len(index))
-    inside, near = np.zeros(len(index)), np.zeros(len(index))
-    for span in expand(asked.times, int(dated.min()), int(dated.max())):
-        within = (days >= span.first) & (days <= span.last)
-        inside[within] = 1.0
-        near = np.maximum(near, _nearness(days, span.first, span.last))
-    undated = days <= 0
-    inside[undated], near[undated] = 0.0, 0.0
-    return inside, near
-
-
-def _nearness(days: Ints, first: int, last: int) -> Floats:
-    """1 inside, halved a week after the end or two days before the beginning."""
-    distance = np.maximum((days - last) / 7.0, (first - days) / 2.0)
-    return 1.0 / (1.0 + np.maximum(distance, 0.0))
+    spans = expand(asked.times, int(dated.min()), int(dated.max()))
+    if not spans:
+        return zeros(len(index)), zeros(len(index))
+    firsts, lasts = (np.sort([getattr(span, end) for span in spans]) for end in ("first", "last"))
+    begun, over = firsts.searchsorted(days, "right"), lasts.searchsorted(days, "left")
+    told = days > 0
+    inside = ((begun > over) & told).astype(np.float64)
+    after = (days - lasts[np.maximum(over - 1, 0)]) / 7.0
+    before = (firsts[np.minimum(begun, len(firsts) - 1)] - days) / 2.0
+    far = np.minimum(np.where(over > 0, after, np.inf), np.where(begun < len(firsts), before, np.inf))
+    return inside, np.where(told, 1.0 / (1.0 + np.where(inside > 0, 0.0, far)), 0.0)
