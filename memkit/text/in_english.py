@@ -86,7 +86,10 @@ class English:
 
 def in_english(text: str) -> English:
     plain = _plain(text)
-    changes = sorted([*_numeric(plain), *_unspaced(plain), *_worded(plain)], key=lambda one: (one.start, -one.end))
+    changes = [*_numeric(plain), *_unspaced(plain), *_worded(plain)]
+    if not changes:
+        return English(plain, text, (), ())
+    changes.sort(key=lambda one: (one.start, -one.end))
     parts, starts, kept, size, end = list[str](), list[int](), list[Change](), 0, 0
     for change in changes:
         if change.start < end:
@@ -108,7 +111,11 @@ def _plain(text: str) -> str:
 
 
 def _numeric(text: str) -> Iterator[Change]:
-    for pattern in _DATES_IN_ASCII if text.isascii() else (*_DATES_IN_ASCII, *_DATES_BEYOND):
+    if text.isascii():
+        patterns = _DATES_IN_ASCII if "." in text or "/" in text else ()
+    else:
+        patterns = (*_DATES_IN_ASCII, *_DATES_BEYOND)
+    for pattern in patterns:
         for found in pattern.finditer(text):
             said = found.groupdict()
             date = _iso(said["year"], _number(said.get("month")), _number(said.get("day")))
@@ -204,8 +211,13 @@ def _unspaced(text: str) -> Iterator[Change]:
 
 
 def _worded(text: str) -> Iterator[Change]:
-    said = _Said(text)
-    for at, form in enumerate(said.forms):
+    forms: list[str] = _WORD.findall(text)
+    if not text.isascii():
+        forms = [_form(word) for word in forms]
+    if _KNOWN.isdisjoint(forms):
+        return
+    said = _Said(text, forms)
+    for at, form in enumerate(forms):
         if form in _KNOWN:
             yield from said.date(at, _MONTHS[form]) if form in _MONTHS else said.phrase(at)
 
@@ -213,9 +225,9 @@ def _worded(text: str) -> Iterator[Change]:
 class _Said:
     """The words of a text, with what stands between them."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, forms: list[str]) -> None:
+        self.forms = forms
         self._found = list(_WORD.finditer(text))
-        self.forms = [_form(one.group()) for one in self._found]
 
     def phrase(self, at: int) -> Iterator[Change]:
         for rest, english in _PHRASES[self.forms[at]]:

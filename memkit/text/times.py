@@ -83,6 +83,7 @@ _LEADING_WORDS = (
 _LEADING = frozenset(_LEADING_WORDS.split())
 """The last words of what `_BEFORE` and `_LED` find."""
 _WORD = re.compile(r"\w+")
+_DIGITS = frozenset("0123456789")
 _REACH = 32
 """Words that lead a phrase are looked for so many characters before it."""
 
@@ -126,7 +127,7 @@ def _matches(text: str) -> Iterator[tuple[re.Match[str], _Rule, bool]]:
     end, before = 0, ""
     for word in _WORD.finditer(text):
         form = word.group()
-        rules = _rules(form)
+        rules = _RULES.get(form) or (_of_number(form) if form[0] in _DIGITS else ())
         if rules and word.start() >= end:
             for rule in rules:
                 if match := rule.pattern.match(text, word.start()):
@@ -136,10 +137,8 @@ def _matches(text: str) -> Iterator[tuple[re.Match[str], _Rule, bool]]:
         before = form
 
 
-def _rules(first: str) -> tuple[_Rule, ...]:
-    if "0" <= first[0] <= "9":
-        return _OF_YEAR if len(first) == 4 and first.isdecimal() else _OF_NUMBER
-    return _RULES.get(first, ())
+def _of_number(form: str) -> tuple[_Rule, ...]:
+    return _OF_YEAR if len(form) == 4 and form.isdecimal() else _OF_NUMBER
 
 
 def _when(match: re.Match[str], rule: _Rule, today: date | None) -> Span | Recurring | None:
