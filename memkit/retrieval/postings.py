@@ -99,9 +99,13 @@ class Postings:
         which = np.arange(len(keys)).repeat(sizes)
         at = np.arange(len(which)) + (starts - sizes.cumsum() + sizes)[which]
         rows, counts = base.rows.take(at), base.counts.take(at)
-        if not len(self.tail):
+        if not len(self.tail) or not len(keys):
             return Found(rows.astype(np.int64), counts.astype(np.float64), which)
-        also, at = np.divmod((keys[:, None] == self.tail.keys).ravel().nonzero()[0], len(self.tail))
+        order = keys.argsort()
+        places = order.take(keys.searchsorted(self.tail.keys, sorter=order), mode="clip")
+        at = (keys[places] == self.tail.keys).nonzero()[0]
+        at = at[places[at].argsort(kind="stable")]
+        also = places[at]
         return Found(
             np.concatenate((rows, self.tail.rows[at]), dtype=np.int64),
             np.concatenate((counts, self.tail.counts[at]), dtype=np.float64),

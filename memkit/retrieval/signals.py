@@ -15,7 +15,6 @@ from typing import cast
 import numpy as np
 
 from memkit.errors import EmbedderError
-from memkit.retrieval.columns import Flags
 from memkit.retrieval.index import BankIndex, Floats, Ints
 from memkit.retrieval.lexicon import term_key
 from memkit.retrieval.postings import Found
@@ -56,6 +55,8 @@ SIGNALS: tuple[str, ...] = (
 
 _OF_TALK = ("before_1", "after_1", "before_2", "after_2", "replies", "session", "session_mean")
 LEAST_SPREAD = 0.25
+_AT_ONCE = 64
+"""Words of a question whose neighbourhoods are laid out together."""
 """Cosines of a bank are spread over 0 to 1 as if they differed by at least this much: where all rows are about as close
 to the question, the little that tells them apart is noise."""
 
@@ -129,11 +130,11 @@ def _lexical(
     of_word = np.array(idfs[:terms] + [0.0] * len(asked.pairs))[found.which]
     score = _summed(found.rows, of_word * (found.counts / (found.counts + index.saturation[found.rows])), rows)
     best = float(np.maximum.reduce(score))
-    shares = [*_shares(idfs[:terms]), *_shares(idfs[terms:])]
-    share = np.array(shares)[found.which]
+    shares = np.array([*_shares(idfs[:terms]), *_shares(idfs[terms:])])
+    share = shares[found.which]
     is_pair = found.which >= terms
     alone, phrases = _summed(found.rows + rows * is_pair, share, 2 * rows).reshape(2, rows)
-    one, two = _around(index, found, share, is_pair, terms) if index.has_talk else (alone, alone)
+    one, two = _around(index, found, shares[:terms]) if index.has_talk else (alone, alone)
     named: dict[str, Floats] = {}
     for name in speakers:
         named[name] = np.zeros(rows)
@@ -153,19 +154,20 @@ def _shares(idfs: list[float]) -> list[float]:
     return [idf / total for idf in idfs]
 
 
-def _around(index: BankIndex, found: Found, share: Floats, is_pair: Flags, terms: int) -> tuple[Floats, Floats]:
+def _around(index: BankIndex, found: Found, shares: Floats) -> tuple[Floats, Floats]:
     """The share of the words that a row has together with the turns next to it, and with two to either side."""
     rows = len(index)
-    which, at = found.which[~is_pair], found.rows[~is_pair]
-    holds = np.zeros((terms, rows + 1), dtype=bool)  # the last one is where those without a neighbour look
-    of_term = np.zeros(terms)
-    of_term[which] = share[~is_pair]
-    holds[which, at] = True
-    out: list[Floats] = []
-    for before, after in zip(index.talk.before, index.talk.after, strict=True):
-        holds[which, before[at]] = holds[which, after[at]] = True
-        term, row = holds[:, :-1].nonzero()  # term by term: the order in which shares are summed
-        out.append(_summed(row, of_term[term], rows))
+    out = np.zeros((2, rows))
+    for start in range(0, len(shares), _AT_ONCE):
+        terms = min(_AT_ONCE, len(shares) - start)
+        here = ((found.which >= start) & (found.which < start + terms)).nonzero()[0]
+        which, at = found.which[here] - start, found.rows[here]
+        holds = np.zeros((terms, rows + 1), dtype=bool)  # the last one is where those without a neighbour look
+        holds[which, at] = True
+        for distance, (before, after) in enumerate(zip(index.talk.before, index.talk.after, strict=True)):
+            holds[which, before[at]] = holds[which, after[at]] = True
+            term, row = holds[:, :-1].nonzero()  # term by term: the order in which shares are summed
+            out[distance] += _summed(row, shares[term + start], rows)
     return out[0], out[1]
 
 
@@ -227,23 +229,22 @@ def _first_term(speaker: str, asked: Asked) -> int:
 
 
 def _times(index: BankIndex, asked: Asked) -> tuple[Floats, Floats]:
+    """1 for rows dated inside a time that was asked for; and nearness: 1 inside, halved a week after the end of the
+    closest or two days before its beginning."""
     if not asked.times:
         return zeros(len(index)), zeros(len(index))
     days = index.rows.days
     dated = days[days > 0]
     if not len(dated):
         return zeros(len(index)), zeros(len(index))
-    inside, near = np.zeros(len(index)), np.zeros(len(index))
-    for span in expand(asked.times, int(dated.min()), int(dated.max())):
-        within = (days >= span.first) & (days <= span.last)
-        inside[within] = 1.0
-        near = np.maximum(near, _nearness(days, span.first, span.last))
-    undated = days <= 0
-    inside[undated], near[undated] = 0.0, 0.0
-    return inside, near
-
-
-def _nearness(days: Ints, first: int, last: int) -> Floats:
-    """1 inside, halved a week after the end or two days before the beginning."""
-    distance = np.maximum((days - last) / 7.0, (first - days) / 2.0)
-    return 1.0 / (1.0 + np.maximum(distance, 0.0))
+    spans = expand(asked.times, int(dated.min()), int(dated.max()))
+    if not spans:
+        return zeros(len(index)), zeros(len(index))
+    firsts, lasts = (np.sort([getattr(span, end) for span in spans]) for end in ("first", "last"))
+    begun, over = firsts.searchsorted(days, "right"), lasts.searchsorted(days, "left")
+    told = days > 0
+    inside = ((begun > over) & told).astype(np.float64)
+    after = (days - lasts[np.maximum(over - 1, 0)]) / 7.0
+    before = (firsts[np.minimum(begun, len(firsts) - 1)] - days) / 2.0
+    far = np.minimum(np.where(over > 0, after, np.inf), np.where(begun < len(firsts), before, np.inf))
+    return inside, np.where(told, 1.0 / (1.0 + np.where(inside > 0, 0.0, far)), 0.0)

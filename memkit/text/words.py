@@ -19,14 +19,16 @@ MONTHS = (
     "December",
 )  # fmt: skip
 
-_UNSPACED = (
+UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Japanese, Chinese
 )
-_WORD = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+(?:['’][^\W\d_{_UNSPACED}]+)*")
+_WORD = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}]+(?:['’][^\W\d_{UNSPACED}]+)*")
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)*")
 """What `_WORD` finds in lower-case ASCII, faster."""
-_IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+_MARKS = re.compile(r"((?:[^\w\s\x00-\x7f]|[\uff9e\uff9f]){32})(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f])++")
+"""More marks than any letter bears: to bring them into order takes the square of their number."""
+_IS_UNSPACED = re.compile(rf"[{UNSPACED}]")
 _CLITICS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
 
 _COMMON = """
@@ -42,7 +44,7 @@ STOP_WORDS = frozenset(_COMMON.split())
 
 def fold(text: str) -> str:
     """NFKC, lower case, without diacritics on Latin letters: "Café" and "cafe" are one word."""
-    text = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    text = text.lower() if text.isascii() else unicodedata.normalize("NFKC", _MARKS.sub(r"\1", text)).casefold()
     if text.isascii():
         return text
     decomposed = unicodedata.normalize("NFD", text.replace("’", "'"))
