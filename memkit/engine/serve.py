@@ -46,8 +46,8 @@ def _replaces(new: MemoryRecord, old: MemoryRecord, asked: frozenset[str]) -> bo
         return False
     one, other = _content(new.text), _content(old.text)
     wanted = asked & other
-    if len(wanted) < _OF_QUESTION or not wanted <= one:
-        return False
+    if len(wanted) < _OF_QUESTION or not wanted <= one or one <= other or other <= one:
+        return False  # one that says all that the other says does not contradict it
     return len(one & other) >= _ALIKE * min(len(one), len(other))
 
 
