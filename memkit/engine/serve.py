@@ -23,7 +23,7 @@ _CARRIED = 0.8
 """Share of the words of the one that the other must have to say the same."""
 _ALIKE, _OF_QUESTION, _LOOKED_AT = 0.5, 2, 24
 """Two of the best rows are about the same thing where the shorter has this share of its words in common with the other,
-so many words of the question among them."""
+so many words of the question (or all it has) among them."""
 
 
 def serve(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> list[Scored]:
@@ -46,7 +46,7 @@ def _replaces(new: MemoryRecord, old: MemoryRecord, asked: frozenset[str]) -> bo
         return False
     one, other = _content(new.text), _content(old.text)
     wanted = asked & other
-    if len(wanted) < _OF_QUESTION or not wanted <= one or one <= other or other <= one:
+    if len(wanted) < min(_OF_QUESTION, len(asked)) or not wanted or not wanted <= one or one <= other or other <= one:
         return False  # one that says all that the other says does not contradict it
     return len(one & other) >= _ALIKE * min(len(one), len(other))
 
