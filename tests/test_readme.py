@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from typer.main import get_command
 
 ROOT = Path(__file__).resolve().parents[1]
-README, GUIDES = ROOT / "README.md", ROOT / "examples" / "guides"
+README, GUIDES = ROOT / "README.md", ROOT / "docs" / "guides"
 API = GUIDES / "api.md"
 PAGES = [README, *sorted(page for page in GUIDES.glob("*.md") if page != API)]
 _BLOCK = re.compile(
