@@ -40,7 +40,7 @@ IMPORT_NAMES = {
 }  # fmt: skip
 COMES_WITH = {
     "numpy": "lancedb", "pyarrow": "lancedb", "tokenizers": "transformers", "huggingface_hub": "transformers",
-    "jinja2": "torch", "click": "typer", "_pytest": "pytest",
+    "jinja2": "torch", "_pytest": "pytest",
     "langchain_core": "langchain",
 }  # fmt: skip
 """Packages that are part of another one's interface, and so are declared through it."""

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from typer.main import get_command
+from typer.testing import CliRunner
 
 ROOT = Path(__file__).resolve().parents[1]
 README, GUIDES = ROOT / "README.md", ROOT / "docs" / "guides"
@@ -60,7 +59,7 @@ def command(words: list[str]) -> tuple[int, str]:
     else:
         pytest.importorskip("trl", reason="needs the extra train")
         from memkit_train.cli.app import app
-    done = CliRunner().invoke(get_command(app), words[1:], prog_name=words[0])
+    done = CliRunner().invoke(app, words[1:], prog_name=words[0])
     return done.exit_code, f"{done.output}\n{done.exception or ''}"
 
 
