@@ -56,7 +56,7 @@ _DATES_BEYOND = (
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Rewriting:
     start: int
     end: int
     english: str
@@ -68,7 +68,7 @@ class English:
     original: str
     starts: Sequence[int]
     """Where each change begins in `text`, ascending."""
-    changes: Sequence[Change]
+    changes: Sequence[Rewriting]
 
     def words(self, start: int, end: int) -> str:
         """What the original has where `text` has these characters."""
@@ -90,7 +90,7 @@ def in_english(text: str) -> English:
     if not changes:
         return English(plain, text, (), ())
     changes.sort(key=lambda one: (one.start, -one.end))
-    parts, starts, kept, size, end = list[str](), list[int](), list[Change](), 0, 0
+    parts, starts, kept, size, end = list[str](), list[int](), list[Rewriting](), 0, 0
     for change in changes:
         if change.start < end:
             continue
@@ -110,7 +110,7 @@ def _plain(text: str) -> str:
     return lower.translate({ord(one): str(unicodedata.decimal(one)) for one in set(lower) if one.isdecimal()})
 
 
-def _numeric(text: str) -> Iterator[Change]:
+def _numeric(text: str) -> Iterator[Rewriting]:
     if text.isascii():
         patterns = _DATES_IN_ASCII if "." in text or "/" in text else ()
     else:
@@ -120,7 +120,7 @@ def _numeric(text: str) -> Iterator[Change]:
             said = found.groupdict()
             date = _iso(said["year"], _number(said.get("month")), _number(said.get("day")))
             if date:
-                yield Change(found.start(), found.end(), f" {date} ")
+                yield Rewriting(found.start(), found.end(), f" {date} ")
 
 
 def _iso(year: str | None, month: int, day: int) -> str:
@@ -204,13 +204,13 @@ _UNSPACED_PHRASE = re.compile(
 )
 
 
-def _unspaced(text: str) -> Iterator[Change]:
+def _unspaced(text: str) -> Iterator[Rewriting]:
     if not text.isascii():
         for found in _UNSPACED_PHRASE.finditer(text):
-            yield Change(found.start(), found.end(), f" {_UNSPACED_PHRASES[found.group()]} ")
+            yield Rewriting(found.start(), found.end(), f" {_UNSPACED_PHRASES[found.group()]} ")
 
 
-def _worded(text: str) -> Iterator[Change]:
+def _worded(text: str) -> Iterator[Rewriting]:
     forms: list[str] = _WORD.findall(text)
     if not text.isascii():
         forms = [_form(word) for word in forms]
@@ -229,14 +229,14 @@ class _Said:
         self.forms = forms
         self._found = list(_WORD.finditer(text))
 
-    def phrase(self, at: int) -> Iterator[Change]:
+    def phrase(self, at: int) -> Iterator[Rewriting]:
         for rest, english in _PHRASES[self.forms[at]]:
             last = at + len(rest)
             if tuple(self.forms[at + 1 : last + 1]) == rest and all(self._parted(_BLANK, n) for n in range(at, last)):
                 yield self._change(at, last, english)
                 return
 
-    def date(self, at: int, month: _Month) -> Iterator[Change]:
+    def date(self, at: int, month: _Month) -> Iterator[Rewriting]:
         """The date around a month: "3 de mayo de 2023", "3. Mai", and "im Mai" or, where it is certain, "Mai"."""
         of = at - 1 if self._is_at(at - 1, _OF) and self._parted(_BLANK, at - 1) else at
         day = _DAY.fullmatch(self.forms[of - 1]) if of and self._parted(_AFTER_DAY, of - 1) else None
@@ -252,8 +252,8 @@ class _Said:
             date = _iso(self.forms[of] if dated else None, month.number, int(day[1]) if day else 0)
             yield self._change(first, of if dated else at, date)
 
-    def _change(self, first: int, last: int, english: str) -> Change:
-        return Change(self._found[first].start(), self._found[last].end(), f" {english} ")
+    def _change(self, first: int, last: int, english: str) -> Rewriting:
+        return Rewriting(self._found[first].start(), self._found[last].end(), f" {english} ")
 
     def _lead(self, first: int, month: _Month, but: str) -> tuple[int, str]:
         """The word or two before a date that lead it in a language of the month ("seit", "seit dem"), in English."""
