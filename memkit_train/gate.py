@@ -7,11 +7,13 @@
 | target | lower bound of the answer score's gain > 0 | shuffled or meaningless rewards |
 | deletions | no more per scene than ε above the parent's | a policy that empties the bank |
 | growth | memories per scene no more than ε above | a policy that only adds |
-| junk, parked, tokens, latency | no more than ε above | noise stored, turns lost, cost |
+| junk, parked | no more than ε above | noise stored, turns lost |
+| tokens, work, calls | no more than ε above | a policy that is slow and dear |
 | update, abstain | answers of these sets no worse than ε | knowledge updates lost, made-up answers |
 | memorisation | planted secrets rank no better than under the parent, none is recited | weights that recite |
 
-The answer score weighs corrections as often as users call answers bad (`trial.balance`).
+The answer score weighs corrections as often as users call answers bad (`trial.balance`). What a policy costs is
+counted, never timed: what else the machine does must not change a verdict.
 
 Every comparison is a paired bootstrap over held-out users: the same users are redrawn for both sides, and the bound is
 that of a 95 % interval. A guard passes when even the bad end of its interval stays within ε, so a sample that is too
@@ -57,9 +59,11 @@ class Limits:
     junk: float = 0.05
     parked: float = 0.02
     tokens: float = 0.25
-    """Of the parent's mean."""
-    latency: float = 0.5
-    """Of the parent's mean, each scene alone (`latency.alone`)."""
+    """Tokens written per scene, of the parent's mean."""
+    work: float = 0.5
+    """Tokens read and written per scene, re-asks included, of the parent's mean."""
+    calls: float = 0.25
+    """Calls of the model per scene, re-asks included, of the parent's mean."""
     update: float = 0.10
     abstain: float = 0.10
     memorisation: float = 0.5
@@ -170,7 +174,8 @@ def _guards(limits: Limits) -> list[_Guard]:
         _Guard("junk", "junk", limits.junk, "share of memories"),
         _Guard("parked", "parked", limits.parked, "share of scenes"),
         _Guard("tokens", "tokens", limits.tokens, "of the parent's", relative=True),
-        _Guard("latency", "latency_ms", limits.latency, "of the parent's", relative=True),
+        _Guard("work", "work", limits.work, "of the parent's", relative=True),
+        _Guard("calls", "calls", limits.calls, "of the parent's", relative=True),
     ]
 
 

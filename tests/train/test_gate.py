@@ -12,7 +12,7 @@ import pytest
 
 from memkit.embedders import make_embedder
 from memkit.errors import ModelRefused, ModelUnavailable
-from memkit.seams.backbone import Backbone, GenRequest, Replies
+from memkit.seams.backbone import Backbone, GenRequest, Replies, Usage
 from memkit_train.evaluate import metrics
 from memkit_train.gate import Exposure, Limits, Verdict, gate
 from memkit_train.replay import Env, Policy, script_of
@@ -55,27 +55,48 @@ POLICIES: dict[str, functools.partial[Backbone]] = {
 }
 
 
-class Waits(OracleBackbone):
-    """A batch takes as long as all of it."""
+class Costs(OracleBackbone):
+    """Right whatever it costs: how long a batch takes, what a call reads, how often it must be asked again."""
 
-    def __init__(self, truth: Truth, one_takes: float) -> None:
+    def __init__(self, truth: Truth, ms: float = 1.0, reads: int = 100, stumbles: bool = False) -> None:
         super().__init__(truth)
-        self._one_takes = one_takes
+        self._ms, self._usage, self._stumbles = ms, Usage(reads, 10), stumbles
 
     def generate(self, requests: Sequence[GenRequest]) -> Replies:
-        took = self._one_takes * len(requests)
-        return [replace(reply, latency_ms=took) for reply in super().generate(requests)]
+        return [
+            replace(
+                reply, latency_ms=self._ms, usage=self._usage,
+                text="hm" if self._stumbles and "#" not in request.key else reply.text,
+            )
+            for request, reply in zip(requests, super().generate(requests), strict=True)
+        ]  # fmt: skip
 
 
-def test_latency_is_that_of_a_decision_alone_not_of_the_batch_that_it_was_in():
+def against_a_cheap_one(costly: Costs) -> Verdict:
     embedder, users = make_embedder("hash"), [user_of(one) for one in EPISODES]
-    policies = [Policy(Waits(TRUTH, ms), name=f"{ms}") for ms in (30.0, 10.0)]
-    slow, quick = trials(Env(embedder), policies, users, Answers(OracleBackbone(TRUTH), embedder), timed=True)
-    waits = [value for row in quick.tables["latency_ms"].values() for value in row]
-    assert 10 <= min(waits) <= max(waits) <= 60
-    check = gate(slow.tables, quick.tables).check("latency")
-    assert (check.passed, round(check.value, 3)) == (False, 2.0)
-    assert gate(quick.tables, quick.tables).check("latency").passed
+    policies = [Policy(costly, name="costly"), Policy(Costs(TRUTH), name="cheap")]
+    ours, theirs = trials(Env(embedder), policies, users, Answers(OracleBackbone(TRUTH), embedder), timed=True)
+    assert ours.means()["latency_ms"] >= theirs.means()["latency_ms"]
+    return gate(ours.tables, theirs.tables)
+
+
+def test_the_same_decisions_get_the_same_verdict_however_long_they_took() -> None:
+    assert against_a_cheap_one(Costs(TRUTH, ms=1_000.0)) == against_a_cheap_one(Costs(TRUTH))
+
+
+@pytest.mark.parametrize(
+    ("costly", "by", "value"),
+    [
+        (Costs(TRUTH, reads=210), {"work"}, 1.0),
+        (Costs(TRUTH, reads=140), set[str](), 0.364),
+        (Costs(TRUTH, stumbles=True), {"format", "tokens", "work", "calls"}, 1.0),
+    ],
+)
+def test_what_a_decision_costs_is_counted(costly: Costs, by: set[str], value: float) -> None:
+    """Tokens read and written and calls, re-asks included, beside the parent's on the same scenes."""
+    verdict = against_a_cheap_one(costly)
+    assert {one.name for one in verdict.failed} - {"target"} == by
+    assert verdict.check("work").value == pytest.approx(value, abs=0.001)
 
 
 def verdict_on(name: str, exposures: Sequence[Exposure] | None = None) -> Verdict:
