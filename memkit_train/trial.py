@@ -154,7 +154,7 @@ def _trial(policy: Policy, users: Sequence[HeldOut], trails: Sequence[Trail], an
             for op in step.ops:
                 actions[op.action] += 1
         start, end, scenes = trail.start.live, trail.end.live, max(1, len(trail.steps))
-        tables["growth"][one.user].append((len(end) - len(start)) / scenes)
+        tables["growth"][one.user].append((end.memories - start.memories) / scenes)
         tables["junk"][one.user].append(junk_share(end, trail))
     asked = [(one, trail, probe) for one, trail in zip(users, trails, strict=True) for probe in one.probes]
     cases: list[Case] = []
@@ -223,7 +223,7 @@ def balance(users: Sequence[HeldOut]) -> tuple[float, float]:
 
 def forgotten(probe: Probed, bank: LiveBank) -> float:
     """M-Fail: share of the turns that an answer rests on which no memory names as its source."""
-    kept = {turn for record in bank.state for turn in record.source_turns}
+    kept = {turn for record in bank.state if record.kind != "turn" for turn in record.source_turns}
     return fmean(float(turn not in kept) for turn in probe.source_turns)
 
 

@@ -16,9 +16,9 @@ from memkit.errors import InvalidInput, StoreFull
 from memkit_train import retrain
 from memkit_train.config import TrainConfig
 from memkit_train.gate import Check, Verdict
-from memkit_train.loop import command, panel, story
+from memkit_train.loop import chatbot, command, panel, story
 from memkit_train.loop.chatbot import Exchange
-from memkit_train.worlds import Knobs, generate
+from memkit_train.worlds import Knobs, OracleBackbone, Truth, generate
 
 LITTLE = replace(command.QUICK, users=30, panel=3, visitors=3, sessions=3, probes=3)
 
@@ -34,6 +34,14 @@ def test_a_gain_is_paired_by_question_and_a_panel_says_what_got_worse_too() -> N
     assert [pair.gain for pair in found.pairs] == [0, 1, 1, -1]
     assert (found.before.value, found.after.value) == (0.5, 0.75)
     assert [pair.gain for pair in panel.telling(found.pairs)] == [1, -1]
+
+
+def test_the_chatbot_of_a_tiny_model_keeps_the_memories_that_it_was_trained_on_alone(tmp_path: Path) -> None:
+    episodes = generate(1, knobs=Knobs(sessions=1, turns=3, probes=1))
+    with chatbot.Chatbot(tmp_path / "s", OracleBackbone(Truth(episodes))) as bot:
+        bot.serve(panel.visits(episodes, "before"))
+        kinds = {op.after.kind for op in bot.memory._runtime.journal.ops() if op.after is not None}
+    assert kinds == {"fact"}
 
 
 def test_a_story_begins_in_an_empty_folder(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import functools
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -15,11 +16,13 @@ from memkit.errors import ModelRefused, ModelUnavailable
 from memkit.seams.backbone import Backbone, GenRequest, Replies, Usage
 from memkit_train.evaluate import metrics
 from memkit_train.gate import Exposure, Limits, Verdict, gate
-from memkit_train.replay import Env, Policy, script_of
+from memkit_train.replay import Env, Policy, script_of, scripts_of
 from memkit_train.rewards import Answers, Probed
+from memkit_train.trajectories import StoreSource
 from memkit_train.trial import HeldOut, Trial, balance, trials
 from memkit_train.worlds import Episode, Knobs, OracleBackbone, TeacherBackbone, Truth, generate
 from tests.train.policies import Breaks, Empties, OnlyAdds, turns_of
+from tests.train.stores import lived
 
 EPISODES = generate(36, seed=5, knobs=Knobs(sessions=4, turns=4, probes=0, questions=8), split="heldout")
 TRUTH = Truth(EPISODES)
@@ -182,6 +185,29 @@ def test_an_adapter_that_answers_is_asked_itself(own: bool) -> None:
     policy = Policy(Noting(TRUTH), "new", roles=("manager", "answerer") if own else ("manager",))
     trials(Env(embedder), [policy], users, Answers(Noting(TRUTH), embedder))
     assert Noting.asked == {("extractor", None), ("manager", "new"), ("answerer", "new" if own else None)}
+
+
+def test_the_words_that_a_store_keeps_are_no_memories_of_a_policy(tmp_path: Path) -> None:
+    """Nobody decided them: a manager that writes nothing has a bank that does not grow, and forgets what was said."""
+
+    class Idle(OracleBackbone):
+        def _manage(self, request: GenRequest, fact: str, shown: list[tuple[int, str]]) -> list[str]:
+            return ["NOOP"]
+
+    embedder, told = make_embedder("hash"), EPISODES[:2]
+    store = lived(tmp_path / "s", told, OracleBackbone(TRUTH))
+    with StoreSource(store) as source:
+        scripts = [script for episode in source.episodes() for script in scripts_of(episode)]
+    assert {op.after.kind for script in scripts for op in script.ops if op.after is not None} == {"turn", "fact"}
+    users = [HeldOut(script.bank.user_id, script, (replace(
+        user_of(one).probes[0], expected="Oslo", source_turns=(script.scenes[0].turns[0].turn_id,)),))
+        for one, script in zip(told, scripts, strict=True)]  # fmt: skip
+    idle, busy = trials(
+        Env(embedder), [Policy(one) for one in (Idle(TRUTH), OracleBackbone(TRUTH))], users,
+        Answers(OracleBackbone(TRUTH), embedder),
+    )  # fmt: skip
+    assert (idle.means()["growth"], idle.means()["m_fail"]) == (0.0, 1.0)
+    assert busy.means()["growth"] > 0
 
 
 def test_a_model_that_is_away_is_no_wrong_answer() -> None:
