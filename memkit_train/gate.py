@@ -37,6 +37,14 @@ from memkit_train.evaluate.bootstrap import Estimate, mean_by_cluster
 Table = Mapping[str, Mapping[str, Sequence[float]]]
 """Measure → user → values (memkit_train.trial)."""
 Outcome = Literal["passed", "refused", "cannot tell"]
+_FAULTS = {
+    "sample": "there is too little to judge it by", "format": "more of its replies cannot be read",
+    "target": "its answers are not better beyond doubt", "deletions": "it deletes more",
+    "growth": "it keeps more memories of the same talk", "junk": "more of its memories say things twice or unsaid",
+    "parked": "more turns are left undecided", "tokens": "it writes more", "work": "it reads and writes more",
+    "calls": "it asks the model more often", "update": "it may answer worse where something changed",
+    "abstain": "it may answer worse where nothing is known", "memorisation": "it recites what was planted",
+}  # fmt: skip
 _RECITED = 0.02
 """How often the check of single secrets may be wrong about weights that memorised nothing; with so many secrets that
 even the first rank of all is no rarer than that, the first rank counts."""
@@ -102,6 +110,14 @@ class Check:
     high: float | None
     bar: str
     why: str
+    missed: float | None = None
+    """How far the bad end of a refused one's interval is beyond the bar."""
+
+    @property
+    def refusal(self) -> str:
+        """What is wrong, in plain words, and by how much."""
+        by = "" if self.missed is None else f", missed by {self.missed:.3g}"
+        return f"{self.name}: {_FAULTS[self.name]}. {self.why}. The bar: {self.bar}{by}."
 
     def gate(self) -> Gate:
         return Gate(name=self.name, passed=bool(self.passed), value=self.value, bar=self.bar)
@@ -190,9 +206,9 @@ def _target(candidate: Table, parent: Table, limits: Limits) -> Check:
     gain = _difference(candidate, parent, limits.target, limits)
     if gain is None:
         return Check("target", False, None, None, None, "lower bound > 0", f"{limits.target} was not measured")
-    passed = gain.low > 0
+    passed, bar = gain.low > 0, "lower bound > 0"
     why = f"{limits.target} {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] against the parent"
-    return Check("target", passed, gain.value, gain.low, gain.high, "lower bound > 0", why)
+    return Check("target", passed, gain.value, gain.low, gain.high, bar, why, _beyond(0 - gain.low, passed))
 
 
 def _guard(one: _Guard, candidate: Table, parent: Table, limits: Limits) -> Check:
@@ -207,10 +223,11 @@ def _guard(one: _Guard, candidate: Table, parent: Table, limits: Limits) -> Chec
             return Check(one.name, None, found.value, found.low, found.high, bar, "the parent's is zero")
         scale = base
     value, low, high = found.value / scale, found.low / scale, found.high / scale
-    passed = high <= one.epsilon if one.more_is_worse else low >= -one.epsilon
+    worst = high if one.more_is_worse else -low
+    passed = worst <= one.epsilon
     theirs, ours = _mean(parent[one.measure]), _mean(candidate[one.measure])
     why = f"{theirs:.3g} → {ours:.3g}, difference {value:+.3f} [{low:+.3f}, {high:+.3f}] {one.unit}"
-    return Check(one.name, passed, value, low, high, bar, why)
+    return Check(one.name, passed, value, low, high, bar, why, _beyond(worst - one.epsilon, passed))
 
 
 def _set(name: str, epsilon: float, candidate: Table, parent: Table, limits: Limits) -> Check:
@@ -220,7 +237,8 @@ def _set(name: str, epsilon: float, candidate: Table, parent: Table, limits: Lim
     if found is None or count < limits.min_set:
         return Check(name, None, None, None, None, bar, f"{count} such probes; {limits.min_set} are needed")
     why = f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}] on {count} probes"
-    return Check(name, found.low >= -epsilon, found.value, found.low, found.high, bar, why)
+    passed = found.low >= -epsilon
+    return Check(name, passed, found.value, found.low, found.high, bar, why, _beyond(-epsilon - found.low, passed))
 
 
 def _memorised(exposures: Sequence[Exposure] | None, limits: Limits) -> Check:
@@ -237,6 +255,10 @@ def _memorised(exposures: Sequence[Exposure] | None, limits: Limits) -> Check:
     )
     passed = gain.low <= limits.memorisation and not recited
     return Check("memorisation", passed, gain.value, gain.low, gain.high, bar, why)
+
+
+def _beyond(by: float, passed: bool) -> float | None:
+    return None if passed else by
 
 
 def _difference(candidate: Table, parent: Table, measure: str, limits: Limits) -> Estimate | None:
