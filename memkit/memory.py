@@ -12,7 +12,7 @@ from memkit.config import Config
 from memkit.errors import NotFound
 from memkit.inputs import optional_id, path_of, scope_id, text_of, verb, whole_number
 from memkit.models import Bank, Kind, MemoryRecord, Op
-from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Page, ParkedTurn, Problem
+from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page, ParkedTurn, Problem
 from memkit.runtime import care, writes
 from memkit.runtime.read_request import AS_OF, Ask
 from memkit.runtime.runtime import Runtime
@@ -336,7 +336,8 @@ class Memory:
 
     @verb
     def export(self, path: str | Path, *, user_id: str | None = None) -> int:
-        """Write turns, ops, decisions, traces and feedback as JSON lines. Returns the number of lines."""
+        """Write turns, ops, decisions, traces and feedback as JSON lines, as they are at one moment, whoever writes
+        meanwhile. Returns the number of lines."""
         from memkit.runtime import portability
 
         return portability.export(
@@ -344,15 +345,18 @@ class Memory:
         )
 
     @verb
-    def import_(self, path: str | Path | Iterable[Mapping[str, Any]]) -> int:
+    def import_(self, path: str | Path | Iterable[Mapping[str, Any]], *, drop_dangling: bool = False) -> Imported:
         """Read a file that `export` wrote into this store; what is already there is left as it is. Or take over what
         another system kept: mappings with text, user_id and, where known, agent_id, session_id, speaker, at, metadata,
-        kind and key (its id over there). Returns how many records or memories are new."""
+        kind and key (its id over there). Returns how many records or memories are new.
+
+        drop_dangling: a file that refers to what it does not hold (earlier versions could write one while others wrote
+        to the store) is read without what does so; `.dropped` says how much that was."""
         if not isinstance(path, str | Path):
-            return writes.adopt(self._runtime.alive(), path)
+            return Imported(writes.adopt(self._runtime.alive(), path))
         from memkit.runtime import portability
 
-        return portability.import_(self._runtime.alive(), path_of(path, "path"))
+        return portability.import_(self._runtime.alive(), path_of(path, "path"), drop_dangling=drop_dangling)
 
     @verb
     def flush(self) -> None:

@@ -129,7 +129,8 @@ class GateConfig(_Section):
     junk: float = 0.05
     parked: float = 0.02
     tokens: float = 0.25
-    latency: float = 0.5
+    work: float = 0.5
+    calls: float = 0.25
     update: float = 0.10
     abstain: float = 0.10
     memorisation: float = 0.5

@@ -32,8 +32,10 @@ _GONE = (
     Gone("method", "alternatives", None, "they added 0.4 points to imitation", "set method.amends, which adds 5.9"),
     Gone("online", "credit", "state", "nothing showed step groups above one reward for each episode",
          "leave it out, or use `memkit-train logo`, which credits each session"),
+    Gone("gate", "latency", None, "it was judged by the clock: a busy machine refused what an idle one passed",
+         "set gate.work and gate.calls, which count what a decision costs"),
 )  # fmt: skip
-_NEUTRAL = (("method", "alternatives", 0), ("online", "credit", "episode"))
+_NEUTRAL = (("method", "alternatives", 0), ("online", "credit", "episode"), ("gate", "latency", 0.5))
 """As earlier versions wrote into the resolved form: what is now always so."""
 
 

@@ -361,11 +361,17 @@ def outcomes(decided: DecidedTurn, alias: str) -> Sequence[Outcome]:
             valid=not any(isinstance(call.error, BadReply | OpRejected) for call in calls),
             error=any(call.reply is None or call.reply.adapter != adapter for call in calls),
             deletions=None if answered else sum(draft.action == "delete" for call in calls for draft in call.drafts),
-            latency_ms=None if answered else sum(call.reply.latency_ms for call in calls if call.reply is not None),
+            tokens=None if answered else _tokens([call.reply for call in calls if call.reply is not None]),
         )
         for adapter, calls in by_adapter.items()
         for answered in [all(call.role == "answerer" for call in calls)]
     ]  # fmt: skip
+
+
+def _tokens(replies: Sequence[GenReply]) -> int | None:
+    counts = [n for reply in replies for n in (reply.usage.prompt_tokens, reply.usage.completion_tokens)]
+    known = [n for n in counts if n is not None]
+    return sum(known) if known and len(known) == len(counts) else None
 
 
 def _actor(actor: str | None) -> str:

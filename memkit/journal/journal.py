@@ -14,6 +14,7 @@ from pathlib import Path
 
 from memkit import ops as operations
 from memkit.errors import Conflict, InvalidInput, MemkitError, NotAStore, NotFound, StoreDamaged, StoreReadOnly
+from memkit.journal import check as checking
 from memkit.journal import disk, erase, intakes, oplog, portable, trail
 from memkit.journal.engine import Engine, Locks, Tx
 from memkit.journal.locks import StoreLocks
@@ -25,6 +26,7 @@ from memkit.journal.records import (
     FeedbackRecord,
     Intake,
     IntakeState,
+    Problem,
     Trace,
 )  # fmt: skip
 from memkit.journal.schema import FORMAT
@@ -36,6 +38,7 @@ from memkit.seams.clock import Clock, Ids
 class Journal(JournalReader):
     def __init__(self, engine: Engine, locks: Locks, *, clock: Clock, ids: Ids, store_id: str, read_only: bool) -> None:
         super().__init__(engine)
+        self._engine: Engine = engine
         self.store_id, self.read_only = store_id, read_only
         self._locks, self._clock, self._ids = locks, clock, ids
         self._changed, self._changes = threading.Condition(), 0
@@ -340,6 +343,12 @@ class Journal(JournalReader):
             loader.load(tx, records)
         self._signal()
         return loader.written
+
+    def check(self) -> list[Problem]:
+        """Everything that is wrong with the journal; an empty list when all of its promises hold."""
+        problems = [Problem("file", "journal.sqlite", found) for found in self._engine.integrity()]
+        with self._engine.read() as tx:
+            return problems + checking.find_problems(tx)
 
     def checkpoint(self) -> None:
         """Fold the write-ahead log into the main file and shrink it: part of a maintenance pass."""

@@ -1,15 +1,17 @@
-"""The reading half of a journal. Each call sees one snapshot; nothing stays open between calls."""
+"""The reading half of a journal. Each call sees one snapshot; nothing stays open between calls. `dump` alone is one
+snapshot from its first record to its last."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from memkit.errors import StoreDamaged
 from memkit.journal import check as checking
 from memkit.journal import erase, intakes, oplog, portable, trail
-from memkit.journal.engine import Engine
-from memkit.journal.records import ErasureReceipt, FeedbackRecord, IntakeState, Problem, Trace, UserInfo
+from memkit.journal.engine import Reads, Tx
+from memkit.journal.records import ErasureReceipt, FeedbackRecord, IntakeState, Trace, UserInfo
 from memkit.models import JSON, Bank, DecisionRecord, MemoryRecord, Op, Turn
 
 _PAGE = 500
@@ -19,7 +21,7 @@ Sealed = Callable[[Sequence[int]], Mapping[int, tuple[JSON, Mapping[str, str]]]]
 
 
 class JournalReader:
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Reads) -> None:
         self._engine = engine
         self.sealed: Sealed | None = None
         """Where payloads are read that are no longer here. Set by whoever opens the store as a whole."""
@@ -259,12 +261,29 @@ class JournalReader:
         with self._engine.read() as tx:
             return erase.read_receipts(tx, None)
 
-    def dump(self, user_id: str | None = None) -> Iterator[JSON]:
-        """Every record, each after those that it refers to."""
-        return portable.dump(self, user_id)
-
-    def check(self) -> list[Problem]:
-        """Everything that is wrong with the journal; an empty list when all of its promises hold."""
-        problems = [Problem("file", "journal.sqlite", found) for found in self._engine.integrity()]
+    def dump(self, user_id: str | None = None) -> Generator[JSON]:
+        """Every record, each after those that it refers to, all as they are at the first one. What others write
+        meanwhile is not among them; an erasure waits for the end of it before it overwrites its bytes."""
         with self._engine.read() as tx:
-            return problems + checking.find_problems(tx)
+            yield from portable.dump(_Moment(self, tx), user_id)
+
+
+class _Moment(JournalReader):
+    """The same reader, every call of it within one transaction."""
+
+    def __init__(self, live: JournalReader, tx: Tx) -> None:
+        super().__init__(_Once(tx))
+        self._live, self.sealed = live, live.sealed
+
+    def _has_decision(self, decision_id: str) -> bool:
+        """By now: what was erased meanwhile is gone from the sealed records, too."""
+        return self._live._has_decision(decision_id)
+
+
+class _Once:
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    @contextmanager
+    def read(self) -> Generator[Tx]:
+        yield self._tx

@@ -84,7 +84,8 @@ def _scores(scores: Mapping[str, Mapping[str, float]]) -> str:
     rows = "".join(
         f"<tr><td>{_e(name)}</td>{''.join(_number(row.get(name)) for row in scores.values())}</tr>" for name in names
     )
-    return f"<div class='scroll'><table><tr><th></th>{head}</tr>{rows}</table></div>"
+    clock = "<p>latency_ms is wall-clock time, for information: no check reads it.</p>" if "latency_ms" in names else ""
+    return f"<div class='scroll'><table><tr><th></th>{head}</tr>{rows}</table></div>{clock}"
 
 
 def _curves(run: RunFolder) -> str:

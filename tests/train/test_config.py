@@ -30,6 +30,7 @@ def test_numbers_that_a_method_would_choke_on(one: str) -> None:
         ("method.name=kto", "57.5 %", "method.amends"), ("method.name=dpo", "61.7 %", "memkit-train export"),
         ("method.name=offline", "66.2 %", "method.polish"), ("method.name=ladder", "two of three", "sft"),
         ("method.alternatives=8", "0.4 points", "method.amends"), ("online.credit=state", "step groups", "logo"),
+        ("gate.latency=1.0", "by the clock", "gate.work"),
     ],
 )  # fmt: skip
 def test_what_is_gone_says_why_and_what_serves_instead(one: str, figure: str, instead: str) -> None:
@@ -41,4 +42,5 @@ def test_what_is_gone_says_why_and_what_serves_instead(one: str, figure: str, in
 
 
 def test_what_an_earlier_version_wrote_down_of_its_defaults_is_read() -> None:
-    assert load(None, [*WHOLE, "method.alternatives=0", "online.credit=episode"]) == load(None, [*WHOLE, "online={}"])
+    said = ("method.alternatives=0", "online.credit=episode", "gate.latency=0.5")
+    assert load(None, [*WHOLE, *said]) == load(None, [*WHOLE, "online={}"])
