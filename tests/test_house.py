@@ -310,6 +310,7 @@ STILL_TWICE = {
     "Asked",
     "Batch",
     "Case",
+    "Change",
     "Clock",
     "Compared",
     "Condition",
