@@ -310,7 +310,6 @@ STILL_TWICE = {
     "Asked",
     "Batch",
     "Case",
-    "Change",
     "Clock",
     "Compared",
     "Condition",
