@@ -11,10 +11,13 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from memkit import Memory
+from memkit.models import MemoryRecord
+from memkit.retrieval import estimate_tokens, parse_context, render_context
 from memkit.text.words import terms
 
 K, TOKENS = 10, 300
@@ -72,8 +75,6 @@ def told(embedder: str, *, infer: bool = True) -> System:
     """A Memory without a model: as it is by default, or every turn stored raw."""
 
     def run(talk: Talk) -> Iterator[Served]:
-        from memkit.retrieval import estimate_tokens, parse_context
-
         with tempfile.TemporaryDirectory() as folder, Memory(folder + "/store", embedder=embedder) as memory:
             for turn in talk.turns:
                 message = {"role": turn["role"], "content": turn["content"]}
@@ -89,7 +90,7 @@ def told(embedder: str, *, infer: bool = True) -> System:
 
 
 def bm25(talk: Talk) -> Iterator[Served]:
-    """The plain baseline: Okapi over the same turns with the same words."""
+    """The plain baseline: Okapi over the same turns with the same words, laid out in the same block."""
     texts = [turn["content"] for turn in talk.turns]
     bags = [Counter(terms(text)) for text in texts]
     lengths = [sum(bag.values()) for bag in bags]
@@ -106,14 +107,15 @@ def bm25(talk: Talk) -> Iterator[Served]:
             for bag, size in zip(bags, lengths, strict=True)
         ]  # fmt: skip
         order = sorted(range(len(texts)), key=lambda i: -scores[i])
-        block: list[str] = []
-        left = TOKENS
-        for i in order:
-            cost = len(texts[i]) // 4 + 12
-            if cost <= left:
-                block.append(texts[i])
-                left -= cost
-        yield Served([texts[i] for i in order[:K]], "\n".join(block), max(scores))
+        block = render_context([_record(talk.turns[i], i) for i in order], TOKENS, nonce="0" * 8).text
+        said = "\n".join(item.text for item in parse_context(block)) if block else ""
+        yield Served([texts[i] for i in order[:K]], said, max(scores), estimate_tokens(block))
+
+
+def _record(turn: dict[str, Any], seq: int) -> MemoryRecord:
+    origin = "assistant" if turn["role"] == "assistant" else "user"
+    at = datetime.fromisoformat(turn["at"])
+    return MemoryRecord(id=turn["id"], text=turn["content"], kind="turn", origin=origin, at=at, seq=seq + 1)
 
 
 @dataclass(slots=True)
