@@ -24,7 +24,7 @@ from memkit.models import Bank, Op
 from memkit.runtime.banks import BankReader
 from memkit.runtime.projector import Projector
 from memkit.runtime.sealer import Sealer
-from memkit.runtime.store_embedder import check_embedder, is_named
+from memkit.runtime.store_embedder import check_embedder, is_named, own_embedder
 from memkit.runtime.traces import TraceBuffer
 from memkit.seams.clock import Clock, Ids, RandomIds, SystemClock
 from memkit.seams.embedder import close_embedder
@@ -97,14 +97,17 @@ class Runtime:
         self._model, self._model_options = model, dict(model_options or {})
         self._adapters, self.alias, self._instructions, self._mode = adapters, alias, instructions, mode
         self._check(explore)
-        self.embedder: Embedder = _remembering(default_or(embedder))
-        self._made_embedder = isinstance(embedder, str)  # who passes an embedder closes it
+        made = None if embedder is None else default_or(embedder)  # a wrong one is refused before anything is written
+        self._made_embedder = embedder is None or isinstance(embedder, str)  # who passes an embedder closes it
         self._backbone: Backbone | None = None
         self._backbone_lock = threading.Lock()
         self._lock = threading.RLock()
         self._closed = False
         self.journal = Journal.open(self.path, clock=self.clock, ids=self.ids)
         try:
+            if made is None:
+                made = (None if adopting else own_embedder(self.journal, self.path)) or default_or(None)
+            self.embedder: Embedder = _remembering(made)
             if not adopting:
                 check_embedder(self.journal, self.embedder, self.path)
         except BaseException:
@@ -387,10 +390,10 @@ class Runtime:
             raise InvalidConfig("instructions must be text", fix="pass a str that says what to remember")
         if has_surrogates(self._instructions):
             raise InvalidConfig("instructions hold a lone surrogate", fix="repair the text where it was decoded")
-        if self._model_options:
-            from memkit.backbones import check_options
+        if self._model is not None or self._model_options:
+            from memkit.backbones import check_model
 
-            check_options(self._model, self._model_options)
+            check_model(self._model, self._model_options)
 
 
 def _remembering(embedder: Embedder) -> Embedder:
