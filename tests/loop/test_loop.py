@@ -179,7 +179,7 @@ def test_the_running_chatbot_takes_in_what_was_learned_from_its_log(
     assert told["swap"]["parked"] == 0
     assert 0 < told["swap"]["by_new"] < told["swap"]["answers"]
     assert told["rolled_back"]
-    assert code == (0 if told["panel"]["gain"]["low"] > 0 else 1)
+    assert code == 0, "however much better the answers of so few users are"
     assert "<script" not in (tmp_path / "story" / "report.html").read_text()
     with Memory(tmp_path / "story" / "memory") as memory:
         served = memory.adapters.registry.alias("production").route("manager").stable
