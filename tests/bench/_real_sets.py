@@ -83,7 +83,7 @@ def _first_words(texts: Sequence[str], most: int) -> str:
 
 def _rows(name: str) -> list[dict[str, Any]]:
     text = (Path(os.environ["MEMKIT_REAL"]) / name).read_text("utf-8")
-    return [json.loads(line) for line in text.splitlines()]
+    return [json.loads(line) for line in text.split("\n") if line]
 
 
 def facts(embedder: str, size: str) -> dict[str, dict[str, float]]:
