@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from memkit.engine.record import reason
 from memkit.errors import Conflict, InvalidInput, NotFound, UndoConflict
 from memkit.inputs import aware, json_object, messages, optional_id, scope_id, text_of, whole_number
 from memkit.journal import Intake
@@ -39,7 +40,7 @@ def add(
         runtime.applied(bank, len(accepted.ops))
         return AddResult(
             accepted.state.intake.intake_id, accepted.state.status, accepted.ops, accepted.state.intake.turns,
-            _reason(accepted.state), accepted.replayed,
+            replayed=accepted.replayed,
         )  # fmt: skip
     accepted = runtime.journal.accept(intake, claim=wait and runtime.ready)
     _followed(runtime, accepted)
@@ -50,7 +51,8 @@ def add(
         else:
             runtime.accepted(state.intake.intake_id)
     ops = tuple(runtime.journal.ops(intake_id=state.intake.intake_id)) if state.status == "applied" else ()
-    return AddResult(state.intake.intake_id, state.status, ops, state.intake.turns, _reason(state), accepted.replayed)
+    why = _reason(runtime, state, ops)
+    return AddResult(state.intake.intake_id, state.status, ops, state.intake.turns, why, accepted.replayed)
 
 
 def _followed(runtime: Runtime, accepted: Accepted) -> None:
@@ -292,5 +294,9 @@ def _episode(turn: Turn, intake: Intake) -> OpDraft:
     )  # fmt: skip
 
 
-def _reason(state: IntakeState) -> str:
-    return f"{state.reason}: {state.detail}" if state.status == "parked" else ""
+def _reason(runtime: Runtime, state: IntakeState, ops: Sequence[Op]) -> str | None:
+    if state.status == "parked":
+        return f"{state.reason}: {state.detail}"
+    if state.status == "pending" or any(op.action != "noop" for op in ops):
+        return None
+    return reason(record.payload for record in runtime.journal.decisions(intake_id=state.intake.intake_id))
