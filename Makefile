@@ -4,6 +4,7 @@
 #   make tour        a memory at work without a trainer, in seconds
 #   make test        lint, types and the fast tests
 #   make test-slow   the long tests
+#   make test-memkit the fast tests of the runtime: no torch, no plugs, sets up quickly
 #   make lint        lint and types only
 #   make clean       remove .venv and what builds left behind
 #
@@ -23,13 +24,17 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
+# The tests of memkit's rooms, of their composition, of faults, and of the house.
+RUNTIME_TESTS = $(filter-out tests/__%,$(wildcard $(patsubst memkit/%,tests/%,$(wildcard memkit/*)) \
+  tests/memory tests/faults tests/test_house.py))
+
 # tests never wait for a model hub; what they need is made or shipped
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
-test test-slow: export OMP_NUM_THREADS := 1
+test test-slow test-memkit: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo tour test test-slow lint clean
+.PHONY: help demo tour test test-slow test-memkit lint clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -48,6 +53,9 @@ lint: $(VENV)/.full
 test: lint
 	$(PYTEST) -m "not slow and not live"
 
+test-memkit: $(VENV)/.dev
+	$(PYTEST) -m "not slow and not live" $(RUNTIME_TESTS)
+
 # pytest's exit code 5 means that nothing is marked slow, which is no failure
 test-slow: $(VENV)/.full
 	$(PYTEST) -m "slow and not live" || [ $$? -eq 5 ]
@@ -63,6 +71,11 @@ $(VENV)/.core: $(VENV)/.made pyproject.toml
 	$(PIP) install -e .
 	@touch $@
 
+$(VENV)/.dev: $(VENV)/.made pyproject.toml
+	@echo "Installing memkit with its test tools into $(VENV)"
+	$(PIP) install -e '.[dev]'
+	@touch $@ $(VENV)/.core
+
 $(VENV)/.trains: $(VENV)/.made pyproject.toml
 	@echo "Installing memkit with its trainer into $(VENV): some minutes the first time"
 	$(PIP) install '$(TORCH)'
@@ -73,7 +86,7 @@ $(VENV)/.full: $(VENV)/.made pyproject.toml
 	@echo "Installing memkit with its extras into $(VENV): a few minutes the first time"
 	$(PIP) install '$(TORCH)'
 	$(PIP) install -e '.[$(EXTRAS)]'
-	@touch $@ $(VENV)/.trains $(VENV)/.core
+	@touch $@ $(VENV)/.trains $(VENV)/.dev $(VENV)/.core
 
 clean:
 	rm -rf $(VENV) build dist .demo .pytest_cache .ruff_cache .hypothesis

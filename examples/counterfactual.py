@@ -13,6 +13,7 @@ world that `memkit_train.worlds` generates; about other talk it decides nonsense
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from importlib.util import find_spec
 
 from memkit.backbones import make_backbone, tiny_path
@@ -53,7 +54,8 @@ def shipped() -> str:
 
 def look_again(store: str, user: str, model: str, adapter: str | None, mode: str | None) -> Comparison:
     with StoreSource(store) as source:
-        env = Env(make_embedder("hash"), source.practice.settings(mode))
+        served = source.served_with
+        env = Env(make_embedder("hash"), replace(served, mode=mode or served.mode))
         states = states_of(source, env, users=[user])
     rules, asked = make_backbone(None), make_backbone(None if model == "rules" else model)
     try:

@@ -15,7 +15,7 @@ from memkit.errors import StoreClosed
 from memkit.inputs import verb, wrong_verb
 from memkit.memory import Decisions, Memory, Names, Ops, ParkedTurns, Problems
 from memkit.models import Kind, MemoryRecord, Op
-from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Page
+from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page
 from memkit.runtime.read_request import AS_OF
 
 if TYPE_CHECKING:
@@ -67,10 +67,12 @@ class AsyncMemory:
         infer: bool = True,
         wait: bool = True,
         expires_at: datetime | str | None = None,
+        keep_turns: str | None = None,
     ) -> AddResult:
         return await self._run(
             self._memory.add, messages, user_id=user_id, agent_id=agent_id, session_id=session_id, at=at,
             metadata=metadata, idempotency_key=idempotency_key, infer=infer, wait=wait, expires_at=expires_at,
+            keep_turns=keep_turns,
         )  # fmt: skip
 
     @verb
@@ -253,8 +255,8 @@ class AsyncMemory:
         return await self._run(self._memory.export, path, user_id=user_id)
 
     @verb
-    async def import_(self, path: str | Path | Iterable[Mapping[str, Any]]) -> int:
-        return await self._run(self._memory.import_, path)
+    async def import_(self, path: str | Path | Iterable[Mapping[str, Any]], *, drop_dangling: bool = False) -> Imported:
+        return await self._run(self._memory.import_, path, drop_dangling=drop_dangling)
 
     @verb
     async def flush(self) -> None:

@@ -34,13 +34,15 @@ class Config:
     context_turns: int = 4
     """Earlier turns of the session shown to the extractor as context only."""
     answer_candidates: int = 60
-    """Candidates of an answer; half of them for each of two participants."""
-    preselect_from: int = 5_000
-    """Live memories above which LanceDB pre-selects before the exact scorer ranks."""
+    """Memories shown for an answer at most; 30 of them from one person."""
+    preselect_from: int = 200_000
+    """Live memories above which LanceDB pre-selects before the exact scorer ranks. Below, a bank that is read is held
+    in memory as a whole."""
     preselect: int = 1_000
     """How many rows it pre-selects."""
-    cache_bytes: int = 268_435_456
-    """Memory for warm banks."""
+    cache_bytes: int = 536_870_912
+    """Memory for warm banks, the least recently read of which give way; the one that is being read always stays. With
+    384 numbers per vector, 100,000 memories take about 360 MB."""
     project_every: int = 256
     """Ops that may wait in the journal before the background projector writes them to LanceDB."""
     project_idle_s: float = 1.0

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 from memkit.errors import InvalidInput, InvalidScope, InvalidText, InvalidTime, LimitExceeded, WrongName
-from memkit.models import Origin
+from memkit.models import KEEP_TURNS, Origin
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -263,6 +263,16 @@ VERBS_BY_OTHER_NAMES = {
     "rollback": "undo", "revert": "undo", "rate": "feedback", "thumbs_up": "feedback", "dump": "export",
     "load": "import_", "sync": "flush", "shutdown": "close",
 }  # fmt: skip
+
+
+def keep_turns_of(value: Any) -> str:
+    if value not in KEEP_TURNS:
+        raise InvalidInput(
+            f"keep_turns={value!r} is unknown",
+            why="what was said stays searchable (all), until a fact says it (uncovered), or not at all (none)",
+            fix="pass 'all', 'uncovered' or 'none'",
+        )
+    return value
 
 
 def verb(function: Callable[P, R]) -> Callable[P, R]:

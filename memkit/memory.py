@@ -12,7 +12,7 @@ from memkit.config import Config
 from memkit.errors import NotFound
 from memkit.inputs import optional_id, path_of, scope_id, text_of, verb, whole_number
 from memkit.models import Bank, Kind, MemoryRecord, Op
-from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Page, ParkedTurn, Problem
+from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page, ParkedTurn, Problem
 from memkit.runtime import care, writes
 from memkit.runtime.read_request import AS_OF, Ask
 from memkit.runtime.runtime import Runtime
@@ -43,8 +43,8 @@ class Memory:
         embedder: Any = None,
         adapters: Any = None,
         alias: str = "production",
-        journal: str | Path | None = None,
         explore: float = 0.0,
+        keep_turns: str = "all",
         instructions: str = "",
         redact: Callable[[str], str] | None = None,
         config: Config | Mapping[str, Any] | None = None,
@@ -60,15 +60,17 @@ class Memory:
         adapters: folder of the adapter registry; by default `<path>/adapters`. alias: the name that serves.
         explore: share of decisions that are sampled instead of greedy, so that there is something to learn from; only
             in the roles of the model that adapters are served with, where some of the roles have another one.
+        keep_turns: whether what was said stays searchable beside the memories drawn from it: "all", "uncovered" (until
+            a fact says it) or "none".
         instructions: what to remember, in words; becomes part of the prompts and of their hashes.
         redact: str -> str, applied to every text that callers hand in (messages, questions, answers, comments) before
             anything is written.
         mode: "split" (extract, then manage each fact) or "fused" (one call); chosen by the model when None.
         """
         self._runtime = Runtime(
-            path, model=model, embedder=embedder, adapters=adapters, alias=alias, journal=journal, explore=explore,
-            instructions=instructions, redact=redact, config=config, mode=mode, clock=clock, ids=ids,
-            model_options=model_options,
+            path, model=model, embedder=embedder, adapters=adapters, alias=alias, explore=explore,
+            keep_turns=keep_turns, instructions=instructions, redact=redact, config=config, mode=mode, clock=clock,
+            ids=ids, model_options=model_options,
         )  # fmt: skip
         try:
             care.finish_erasures(self._runtime)
@@ -92,16 +94,18 @@ class Memory:
         infer: bool = True,
         wait: bool = True,
         expires_at: datetime | str | None = None,
+        keep_turns: str | None = None,
     ) -> AddResult:
         """Remember what was said: a str, a message, or a list of messages as chat APIs have them.
 
         infer=True lets the manager decide what becomes of it; infer=False stores each turn as it is. What is written
         carries `metadata`. wait=False returns once the turn is durable. The same idempotency_key with the same body is
         stored once. expires_at: when the memories that this adds end; said again for longer, or without an end, they
-        last as long."""
+        last as long. keep_turns: for these messages, instead of what the Memory was opened with."""
         return writes.add(
             self._runtime.alive(), messages, bank=self._bank(user_id, agent_id), session_id=session_id, at=at,
             metadata=metadata, idempotency_key=idempotency_key, infer=infer, wait=wait, expires_at=expires_at,
+            keep_turns=keep_turns,
         )  # fmt: skip
 
     @verb
@@ -139,7 +143,8 @@ class Memory:
         since: int | datetime | None = None,
     ) -> Ops:
         """Write compensating ops: for one op, for all that a turn (or an `add`, by its trace_id) led to, or for
-        everything since a sequence number or record time. Refused when a later op builds on one of them."""
+        everything since a sequence number or record time. Refused while a later op that stands builds on one of
+        them; the error names it. An undo is undone by its own op id, and brings back what it took."""
         return writes.undo(self._runtime.alive(), scope_id(user_id, "user_id"), op_id, turn_id, since)
 
     # ---- reading -------------------------------------------------------------------------------------------------
@@ -237,13 +242,15 @@ class Memory:
 
     @verb
     def history(self, *, user_id: str, memory_id: str | None = None, limit: int | None = None) -> Ops:
-        """Every op of the user, or of one memory, oldest first: before- and after-images, causes, sources."""
+        """Every op of the user, or of one memory, oldest first: before- and after-images, causes, sources. What was
+        done to the words of a turn is told for its id."""
         if limit is not None:
             whole_number(limit, "limit", 1, 1_000_000)
         return self._runtime.alive().journal.ops(
             user_id=scope_id(user_id, "user_id"),
             memory_id=None if memory_id is None else scope_id(memory_id, "memory_id"),
             limit=limit,
+            words=memory_id is not None,
         )
 
     @verb
@@ -329,7 +336,8 @@ class Memory:
 
     @verb
     def export(self, path: str | Path, *, user_id: str | None = None) -> int:
-        """Write turns, ops, decisions, traces and feedback as JSON lines. Returns the number of lines."""
+        """Write turns, ops, decisions, traces and feedback as JSON lines, as they are at one moment, whoever writes
+        meanwhile. Returns the number of lines."""
         from memkit.runtime import portability
 
         return portability.export(
@@ -337,15 +345,18 @@ class Memory:
         )
 
     @verb
-    def import_(self, path: str | Path | Iterable[Mapping[str, Any]]) -> int:
+    def import_(self, path: str | Path | Iterable[Mapping[str, Any]], *, drop_dangling: bool = False) -> Imported:
         """Read a file that `export` wrote into this store; what is already there is left as it is. Or take over what
         another system kept: mappings with text, user_id and, where known, agent_id, session_id, speaker, at, metadata,
-        kind and key (its id over there). Returns how many records or memories are new."""
+        kind and key (its id over there). Returns how many records or memories are new.
+
+        drop_dangling: a file that refers to what it does not hold (earlier versions could write one while others wrote
+        to the store) is read without what does so; `.dropped` says how much that was."""
         if not isinstance(path, str | Path):
-            return writes.adopt(self._runtime.alive(), path)
+            return Imported(writes.adopt(self._runtime.alive(), path))
         from memkit.runtime import portability
 
-        return portability.import_(self._runtime.alive(), path_of(path, "path"))
+        return portability.import_(self._runtime.alive(), path_of(path, "path"), drop_dangling=drop_dangling)
 
     @verb
     def flush(self) -> None:

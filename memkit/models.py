@@ -15,10 +15,17 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-Kind = Literal["fact", "episode"]
+Kind = Literal["fact", "episode", "turn"]
+"""fact: what a manager wrote. episode: a turn that was stored as it is. turn: the words of a turn that a manager
+decides about, kept beside what it makes of them."""
+MEMORIES: tuple[Kind, ...] = ("fact", "episode")
+"""What managers and users handle one by one; turns are words that are only found."""
 Origin = Literal["user", "assistant", "tool", "document", "import", "api"]
 Action = Literal["add", "update", "delete", "noop"]
 Status = Literal["applied", "pending", "parked"]
+
+KEEP_TURNS = ("all", "uncovered", "none")
+"""How long the words of a turn stay searchable: for good, until a fact was drawn from them, never."""
 
 JSON = dict[str, Any]
 
@@ -82,6 +89,9 @@ class Turn:
     trainable: bool = True
 
 
+_TIMES = ("created_at", "updated_at", "at", "confirmed_at", "expires_at")
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryRecord:
     """One memory as it stands at one revision. `text` is what is searched and shown."""
@@ -95,7 +105,9 @@ class MemoryRecord:
     updated_at: datetime | None = None
     revision: int = 1
     at: datetime | None = None
-    """Conversation time of the newest source."""
+    """When it was said, in conversation time; a memory whose content changed has the time of the new words."""
+    confirmed_at: datetime | None = None
+    """When it was last said again; None: never, since it says what it says."""
     speaker: str = ""
     session_id: str = ""
     origin: Origin = "user"
@@ -108,9 +120,11 @@ class MemoryRecord:
 
     def to_dict(self) -> JSON:
         out = {f.name: getattr(self, f.name) for f in fields(self)}
-        for name in ("created_at", "updated_at", "at", "expires_at"):
+        for name in _TIMES:
             if out[name] is not None:
                 out[name] = out[name].isoformat()
+        if self.confirmed_at is None:
+            del out["confirmed_at"]  # readers of earlier exports do not know it
         out["source_turns"] = list(self.source_turns)
         out["metadata"] = dict(self.metadata)
         return out
@@ -118,7 +132,7 @@ class MemoryRecord:
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> MemoryRecord:
         data = dict(raw)
-        for name in ("created_at", "updated_at", "at", "expires_at"):
+        for name in _TIMES:
             data[name] = parse_time(data.get(name))
         data["source_turns"] = tuple(data.get("source_turns", ()))
         known = {f.name for f in fields(cls)}
@@ -142,7 +156,7 @@ class OpDraft:
 
     action: Action
     memory_id: str | None = None
-    """Target of update, delete and (optionally) noop."""
+    """Target of update, delete and (optionally) noop; the id that words get which are kept as a turn."""
     text: str | None = None
     source_turns: tuple[str, ...] = ()
     kind: Kind = "fact"
@@ -181,9 +195,9 @@ class Op:
     """Conversation time."""
     recorded_at: datetime
     cause: str = "decision"
-    """decision | api | undo | expire | import"""
+    """decision | said | api | undo | expire | import"""
     undoes: str | None = None
-    """op_id of the op that this one compensates."""
+    """op_id of the op that this one takes back; of several of one memory, the oldest (in 0.1.0 the newest)."""
 
     def to_dict(self) -> JSON:
         out = {f.name: getattr(self, f.name) for f in fields(self)}

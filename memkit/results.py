@@ -78,6 +78,18 @@ class Page(list[MemoryRecord]):
         self.cursor = cursor
 
 
+class Imported(int):
+    """How many records are new."""
+
+    dropped: Mapping[str, int]
+    """Kind of record → how many were left out, with `drop_dangling`."""
+
+    def __new__(cls, count: int, dropped: Mapping[str, int] | None = None) -> Imported:
+        found = super().__new__(cls, count)
+        found.dropped = dict(dropped or {})
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class ParkedTurn:
     trace_id: str

@@ -1,5 +1,5 @@
 """What should have been decided instead: of blamed decisions, another reply of the parent that mends the answer.
-An option of every method (`method.amends`).
+An option of imitation (`method.amends`).
 
 Imitation only knows what turned out well, and a habit that is nearly always wrong leaves next to nothing of that. So
 each blamed decision is taken again K times, as it was: same bank, same turn, another sample. What stands for right is
@@ -16,22 +16,24 @@ runtime's own replay are all there is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from memkit.embedders import make_embedder
 from memkit.engine.bank import LiveBank
-from memkit.models import JSON, Op, digest, micros
+from memkit.models import JSON, Op, micros
 from memkit.seams.backbone import Backbone, GenReply
 from memkit_train.collect import open_source, sides
 from memkit_train.config import TrainConfig
-from memkit_train.counterfactuals import deciding, environment
-from memkit_train.replay.env import Env, Policy, State, Trail
+from memkit_train.replay.env import Env, Policy, State, Trail, beside
 from memkit_train.replay.forks import forks
 from memkit_train.replay.script import scripts_of
+from memkit_train.replay.served_with import served_with
 from memkit_train.report.folder import Tick
-from memkit_train.rewards import Answers, Probed
+from memkit_train.rewards import Answers, CachedBackbone, Probed
 from memkit_train.rewards.answers import exact
 from memkit_train.rows import TokenRow
 from memkit_train.trajectories.credit import learn_topics
@@ -71,9 +73,9 @@ def amended(
     config: TrainConfig, parent: Path | None, *, users: Collection[str] | None = None, most: int | None = None,
     tick: Tick | None = None, others: Backbone | None = None,
 ) -> tuple[list[TokenRow], JSON]:  # fmt: skip
-    """Pairs of rows, the blamed reply and the one that mends it, and what was found. `users`: opaque ids of those whom
-    the run learns from; None: the log's side to learn from. `most`: decisions at most. `others`: as in
-    `counterfactuals.replayed`."""
+    """Rows that mend what was blamed, and what was found. `users`: opaque ids of those whom the run learns from; None:
+    the log's side to learn from. `most`: decisions at most. `others` answers in the roles that are not trained; None:
+    the base does."""
     rows, found = list[TokenRow](), {"blamed": 0, "acquitted": 0, "amended": 0}
     with (
         open_source(config) as source,
@@ -87,13 +89,38 @@ def amended(
             cases = list(blamed(source, learned[done : done + USERS], topics, env))[:left]
             standing = to_blame(cases, answers)
             made = amend(env, standing, policy, answers, config.method.amends)
-            rows += [row for one in made for row in pair(one)]
+            rows += map(row_of, made)
             found["blamed"] += len(cases)
             found["acquitted"] += len(cases) - len(standing)
             found["amended"] += len(made)
             if tick is not None:
                 tick("amends", min(len(learned), done + USERS), len(learned), {})
     return rows, found
+
+
+def environment(config: TrainConfig, source: StoreSource) -> Env:
+    return Env(make_embedder(config.data.embedder), served_with(source, config.data))
+
+
+@contextmanager
+def deciding(
+    config: TrainConfig, parent: Path | None, others: Backbone | None, env: Env
+) -> Generator[tuple[Policy, Answers]]:
+    """Who decides again, the parent adapter, and the frozen answerer."""
+    from memkit.backbones import make_backbone
+    from memkit.backbones.hf import HFBackbone
+
+    with HFBackbone(config.model.base, threads=1, dtype=config.model.dtype, device=config.model.device) as backbone:
+        if parent is not None:
+            backbone.load_adapter("parent", parent)
+        cast = beside(backbone, CachedBackbone(others or backbone), config.data.roles)
+        policy = Policy(cast, "parent" if parent is not None else None, roles=config.data.roles)
+        frozen = cast if config.model.answerer is None else make_backbone(config.model.answerer)
+        try:
+            yield policy, Answers(CachedBackbone(frozen), env.embedder, served=env.served)
+        finally:
+            if frozen is not cast:
+                frozen.close()
 
 
 def blamed(source: StoreSource, users: Sequence[str], topics: Topics, env: Env) -> Iterator[Case]:
@@ -166,16 +193,13 @@ def _same(text: str | None, answer: str) -> bool:
     return text is not None and exact(text, answer) > 0
 
 
-def pair(one: Amend) -> list[TokenRow]:
-    """The blamed reply as bad, the other as good: what `extremes` and `pairs` make of replayed alternatives."""
-    decision, user = one.case.fault.decision, one.case.fault.reading.episode.subject
+def row_of(one: Amend) -> TokenRow:
+    fault = one.case.fault
+    decision = fault.decision
     assert decision.prompt_ids
-    assert decision.token_ids
     assert one.reply.token_ids
-    vocabulary = str(one.reply.extra.get("vocabulary", ""))
-    key, age = digest([user, decision.decision_id]), decision.age_days(micros(datetime.now(UTC)))
-    shared = TokenRow(
-        decision.prompt_ids, decision.token_ids, one.case.fault.weight, decision.role, 0.0, decision.logprobs, key, age,
-        vocabulary, user, decision.decision_id,
+    return TokenRow(
+        decision.prompt_ids, one.reply.token_ids, fault.weight, decision.role, 1.0,
+        decision.age_days(micros(datetime.now(UTC))), str(one.reply.extra.get("vocabulary", "")),
+        fault.reading.episode.subject, decision.decision_id,
     )  # fmt: skip
-    return [shared, replace(shared, completion_ids=one.reply.token_ids, logprobs=one.reply.logprobs, reward=1.0)]

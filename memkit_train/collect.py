@@ -12,8 +12,7 @@ from memkit.models import JSON
 from memkit.seams.embedder import Embedder
 from memkit_train.config import TrainConfig
 from memkit_train.errors import NoRows, WrongTemplate
-from memkit_train.rows import TextRow, TokenRow
-from memkit_train.shapes import RUNGS, shaped
+from memkit_train.rows import TextRow, TokenRow, good
 from memkit_train.trajectories.bundle import MANIFEST, BundleSource
 from memkit_train.trajectories.credit import credit, learn_topics
 from memkit_train.trajectories.doubt import Case, doubted
@@ -37,13 +36,12 @@ SERVED = "compact"
 @dataclass(slots=True)
 class Collected:
     rows: list[TokenRow | TextRow] = field(default_factory=list[TokenRow | TextRow])
-    """Every decision that a label reached, with its reward, but for good labels to be doubted; each method takes of it
-    what it can use (`shaped`)."""
+    """Every decision that a label reached, with its reward, but for good labels to be doubted."""
     replay: list[TokenRow | TextRow] = field(default_factory=list[TokenRow | TextRow])
     """NOOPs on duplicates and chit-chat: the bias guard, mixed in at a fixed share."""
     subjects: list[str] = field(default_factory=list[str])
-    """Everybody who is learned from: whose rows are here, and where more is made from the log than rows (replayed
-    alternatives, a polish), everybody to learn from."""
+    """Everybody who is learned from: whose rows are here, and where more is made from the log than rows (amends,
+    a polish), everybody to learn from."""
     watermark: Watermark = field(default_factory=lambda: Watermark(0, 0))
     labelled: datetime | None = None
     """When the newest label was made."""
@@ -70,7 +68,7 @@ def sides(source: StoreSource, config: TrainConfig) -> tuple[list[str], list[str
 
 
 def validation(source: StoreSource, config: TrainConfig) -> list[str]:
-    """Users on whom a ladder or a polish decides: neither learned from nor held out for the gate."""
+    """Users on whom a polish decides: neither learned from nor held out for the gate."""
     by_subject = {source.subject(user): user for user in need_users(source)}
     train, _ = Split(config.data.split_seed, config.data.heldout_share).divide(by_subject)
     aside = _aside(config)
@@ -78,7 +76,7 @@ def validation(source: StoreSource, config: TrainConfig) -> list[str]:
 
 
 def _aside(config: TrainConfig) -> Split | None:
-    if config.method.name != "ladder" and not config.method.polish:
+    if not config.method.polish:
         return None
     return Split(config.data.split_seed + _VALIDATION, config.data.validation_share)
 
@@ -107,15 +105,14 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
         scored = scores(
             one for one in credited.credits if one.role in config.data.roles and styles[one.decision_id] == SERVED
         )
-        keys = config.method.name in ("offline", "dpo", "ladder")
         sampled += [one for one in episode.decisions if one.prompt_ids and one.decision_id in scored][:1]
-        mine = list(rows(episode.decisions, source.subject, scored, now=now, state_keys=keys))
+        mine = list(rows(episode.decisions, source.subject, scored, now=now))
         guards = {ref for ref, one in scored.items() if set(one.whys) <= _GUARD}
         out.replay += [row for row in mine if row.ref in guards]
         found += [row for row in mine if row.ref not in guards]
         cases += [Case(ref, episode.subject, credited.marks[ref], one.y, one.weight)
                   for ref, one in scored.items() if ref in credited.marks]  # fmt: skip
-        if mine or config.method.replays or config.method.polish:
+        if mine or config.method.amends or config.method.polish:
             out.subjects.append(episode.subject)
     need_labels(said, answers=answers)
     need_credits(credits, dropped)
@@ -124,16 +121,15 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
         check_leaks((*found, *out.replay), (), one)
     doubts = doubted(cases)
     out.rows = found = [row for row in found if row.ref not in doubts]
-    names = RUNGS if config.method.name == "ladder" else (config.method.name,)
     _same_prompts(config, sampled)
-    if not config.method.replays:
+    if not config.method.amends:
         if not found:
             _asked_otherwise(config, asked)
-        if not any(shaped(found, name) for name in names):
+        if not good(found):
             raise NoRows(
-                f"{config.method.name} has no rows to learn from",
-                why=f"{len(found)} credited decisions, none of them fits",
-                fix="look at the credits with `memkit-train inspect`, use another method, or set method.alternatives",
+                "there are no rows to imitate",
+                why=f"{len(found)} credited decisions, and none of them turned out well",
+                fix="look at the credits with `memkit-train inspect`, or set method.amends to mend the bad ones",
             )
     out.counts = {
         "users": len(train), "answers": answers, "labels": len(said), "credits": len(credits), "rows": len(out.rows),
@@ -199,12 +195,9 @@ def count_labels(source: StoreSource, config: TrainConfig, since: datetime | Non
     return sum(since is None or at > since for at in times)
 
 
-def judged(
-    source: StoreSource, config: TrainConfig, embedder: Embedder, users: Sequence[str] | None = None
-) -> Iterator[HeldOut]:
-    """The held-out users (or others) with their talk and what can be asked of it. Topics come from those to learn
-    from."""
+def judged(source: StoreSource, config: TrainConfig, embedder: Embedder) -> Iterator[HeldOut]:
+    """The held-out users with their talk and what can be asked of it. Topics come from those to learn from."""
     train, held = sides(source, config)
     topics: Topics = learn_topics(source, train)
-    for episode in source.episodes(held if users is None else users):
+    for episode in source.episodes(held):
         yield from held_out(episode, list(episode_probes(episode, topics, embedder)))

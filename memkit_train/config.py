@@ -19,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from memkit.errors import InvalidConfig
 from memkit.models import JSON
 from memkit_train.gate import Limits
+from memkit_train.gone import refuse_gone
 from memkit_train.online.settings import OnlineSettings
 
-MethodName = Literal["sft", "kto", "dpo", "offline", "ladder"]
 TrainedRole = Literal["extractor", "manager", "answerer", "fused"]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
@@ -44,8 +44,8 @@ class DataConfig(_Section):
     split_seed: int = 0
     """Keep it: a user's side of the split depends on it."""
     validation_share: Share = 0.2
-    """Of the users that are not held out: on them a ladder decides whether a rung is kept, and reinforcement learning
-    which of its checkpoints. Nobody is set aside for a single rung of imitation."""
+    """Of the users that are not held out: on them reinforcement learning chooses its checkpoint. Imitation alone sets
+    nobody aside."""
     min_labels: Annotated[int, Field(ge=1)] = 50
     """New labels since the last run that make another one worth it."""
     embedder: str = "hash"
@@ -84,27 +84,23 @@ class ModelConfig(_Section):
 
 
 class MethodConfig(_Section):
-    name: MethodName = "sft"
-    """ladder: all of them, one after the other, each kept only where it beats the one below."""
-    alternatives: Annotated[int, Field(ge=0, le=64)] = 0
-    """Other decisions that are replayed at each state which decided a probe, scored by the frozen answerer, and learned
-    from beside the log. 0: the log alone."""
+    name: Literal["sft"] = "sft"
     amends: Annotated[int, Field(ge=0, le=64)] = 0
     """Samples that are drawn of each blamed decision, to find one that mends the answer, and to learn that beside the
     log. 0: the log alone. For short answers: what an app worded itself the frozen answerer will not say again,
     and then the decision is acquitted."""
     polish: bool = False
-    """After the rung, reinforcement learning from replayed states of the same log, as the `online` section says."""
+    """After imitation, reinforcement learning from replayed states of the same log, as the `online` section says."""
     lr: Annotated[float, Field(gt=0)] | None = None
     """None: the method's own default."""
     epochs: Annotated[int, Field(ge=1)] | None = None
-    """None: sft goes through its rows three times, the others as often as it takes for 60 steps (ten times at most)."""
+    """None: three."""
     batch: Annotated[int, Field(ge=1)] | None = None
     micro_batch: Annotated[int, Field(ge=1)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     replay_share: Share | None = None
-    """Of the rows that sft and offline draw, how many are replayed guard rows (duplicates, chit-chat). These weigh 0.3,
-    and weights come on top: at 0.1 about 3 % of what sft trains on; `rows/replayed` counts them."""
+    """Of the rows that are drawn, how many are replayed guard rows (duplicates, chit-chat). These weigh 0.3, and
+    weights come on top: at 0.1 about 3 % of what is trained on; `rows/replayed` counts them."""
     half_life_days: Annotated[float, Field(gt=0)] | None = None
     lora_r: Annotated[int, Field(ge=1, le=512)] = 16
     lora_alpha: Annotated[int, Field(ge=1)] = 32
@@ -114,24 +110,10 @@ class MethodConfig(_Section):
     report_to: str = "none"
     """none, trackio, wandb, tensorboard, …: passed through to transformers."""
 
-    @model_validator(mode="after")
-    def _sensible(self) -> MethodConfig:
-        if self.alternatives == 1:
-            raise ValueError("one decision has nothing to be compared with: 0, or 2 and more")
-        if self.name == "ladder" and self.lr is not None:
-            raise ValueError("the rungs of a ladder learn at rates of their own: leave `lr` out")
-        return self
-
-    @property
-    def replays(self) -> bool:
-        """Whether other decisions are learned from beside the logged ones."""
-        return bool(self.alternatives or self.amends)
-
     def options(self) -> dict[str, Any]:
         """What was set, for the method's own configuration."""
         names = ("lr", "epochs", "batch", "micro_batch", "max_tokens", "replay_share", "half_life_days")
-        allowed = {"sft": names, "offline": names[:-1]}.get(self.name, names[:-2])
-        return {name: value for name in allowed if (value := getattr(self, name)) is not None}
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
 class GateConfig(_Section):
@@ -147,7 +129,8 @@ class GateConfig(_Section):
     junk: float = 0.05
     parked: float = 0.02
     tokens: float = 0.25
-    latency: float = 0.5
+    work: float = 0.5
+    calls: float = 0.25
     update: float = 0.10
     abstain: float = 0.10
     memorisation: float = 0.5
@@ -172,7 +155,7 @@ class TrainConfig(_Section):
 
     @property
     def polishing(self) -> OnlineSettings:
-        """`online` for a polish, which goes on with the roles that the rung trained."""
+        """`online` for a polish, which goes on with the roles that imitation trained."""
         return OnlineSettings.model_validate({**self.online.model_dump(exclude_unset=True), "roles": self.data.roles})
 
     @model_validator(mode="after")
@@ -190,16 +173,13 @@ class TrainConfig(_Section):
     def resolved(self) -> JSON:
         return self.model_dump(mode="json")
 
-    def rung(self, name: str) -> TrainConfig:
-        """The same run with one method."""
-        return self.model_copy(update={"method": self.method.model_copy(update={"name": name})})
-
 
 def load(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig:
     """A file, or nothing, under `section.key=value` overrides. Unknown keys are errors, and name what there is."""
     raw: dict[str, Any] = {} if path is None else _read(path)
     for one in overrides:
         _override(raw, one)
+    refuse_gone(raw)
     try:
         return TrainConfig.model_validate(raw)
     except ValidationError as error:

@@ -5,7 +5,6 @@ MemkitError
     ├── DataError                  the rows cannot be trained on
     │   ├── NoRows                 nothing is left after filtering
     │   ├── NoSignal               labels or rewards are missing or all the same
-    │   ├── MissingLogprobs        the method needs the log-probs of the policy that acted, and the log has none
     │   ├── WrongVocabulary        token ids are missing, or belong to another tokenizer
     │   ├── WrongTemplate          the logged prompts are not those that this model is served with: another chat
     │   │                          template, or another reply style
@@ -13,7 +12,6 @@ MemkitError
     │   ├── Leakage                held-out users or decisions are among the rows to train on, or taught a parent
     │   ├── BadBundle              a bundle is torn, foreign, or was changed
     │   └── OtherData              a checkpoint was written with other rows or another configuration
-    ├── StaleLog                   too few effective samples: the log was written by too different a policy
     ├── Diverged                   the loss became NaN or infinite
     ├── Collapsed                  a policy under training went wrong in a way that training does not heal
     ├── WrongParent                the parent adapter does not fit the base or the LoRA configuration
@@ -47,9 +45,6 @@ class NoRows(DataError): ...
 class NoSignal(DataError): ...
 
 
-class MissingLogprobs(DataError): ...
-
-
 class WrongVocabulary(DataError): ...
 
 
@@ -66,9 +61,6 @@ class BadRow(DataError): ...
 
 
 class OtherData(DataError): ...
-
-
-class StaleLog(TrainError): ...
 
 
 class Diverged(TrainError): ...

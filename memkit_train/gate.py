@@ -7,11 +7,13 @@
 | target | lower bound of the answer score's gain > 0 | shuffled or meaningless rewards |
 | deletions | no more per scene than ε above the parent's | a policy that empties the bank |
 | growth | memories per scene no more than ε above | a policy that only adds |
-| junk, parked, tokens, latency | no more than ε above | noise stored, turns lost, cost |
+| junk, parked | no more than ε above | noise stored, turns lost |
+| tokens, work, calls | no more than ε above | a policy that is slow and dear |
 | update, abstain | answers of these sets no worse than ε | knowledge updates lost, made-up answers |
 | memorisation | planted secrets rank no better than under the parent, none is recited | weights that recite |
 
-The answer score weighs corrections as often as users call answers bad (`trial.balance`).
+The answer score weighs corrections as often as users call answers bad (`trial.balance`). What a policy costs is
+counted, never timed: what else the machine does must not change a verdict.
 
 Every comparison is a paired bootstrap over held-out users: the same users are redrawn for both sides, and the bound is
 that of a 95 % interval. A guard passes when even the bad end of its interval stays within ε, so a sample that is too
@@ -35,6 +37,14 @@ from memkit_train.evaluate.bootstrap import Estimate, mean_by_cluster
 Table = Mapping[str, Mapping[str, Sequence[float]]]
 """Measure → user → values (memkit_train.trial)."""
 Outcome = Literal["passed", "refused", "cannot tell"]
+_FAULTS = {
+    "sample": "there is too little to judge it by", "format": "more of its replies cannot be read",
+    "target": "its answers are not better beyond doubt", "deletions": "it deletes more",
+    "growth": "it keeps more memories of the same talk", "junk": "more of its memories say things twice or unsaid",
+    "parked": "more turns are left undecided", "tokens": "it writes more", "work": "it reads and writes more",
+    "calls": "it asks the model more often", "update": "it may answer worse where something changed",
+    "abstain": "it may answer worse where nothing is known", "memorisation": "it recites what was planted",
+}  # fmt: skip
 _RECITED = 0.02
 """How often the check of single secrets may be wrong about weights that memorised nothing; with so many secrets that
 even the first rank of all is no rarer than that, the first rank counts."""
@@ -57,9 +67,11 @@ class Limits:
     junk: float = 0.05
     parked: float = 0.02
     tokens: float = 0.25
-    """Of the parent's mean."""
-    latency: float = 0.5
-    """Of the parent's mean, each scene alone (`latency.alone`)."""
+    """Tokens written per scene, of the parent's mean."""
+    work: float = 0.5
+    """Tokens read and written per scene, re-asks included, of the parent's mean."""
+    calls: float = 0.25
+    """Calls of the model per scene, re-asks included, of the parent's mean."""
     update: float = 0.10
     abstain: float = 0.10
     memorisation: float = 0.5
@@ -98,6 +110,14 @@ class Check:
     high: float | None
     bar: str
     why: str
+    missed: float | None = None
+    """How far the bad end of a refused one's interval is beyond the bar."""
+
+    @property
+    def refusal(self) -> str:
+        """What is wrong, in plain words, and by how much."""
+        by = "" if self.missed is None else f", missed by {self.missed:.3g}"
+        return f"{self.name}: {_FAULTS[self.name]}. {self.why}. The bar: {self.bar}{by}."
 
     def gate(self) -> Gate:
         return Gate(name=self.name, passed=bool(self.passed), value=self.value, bar=self.bar)
@@ -170,7 +190,8 @@ def _guards(limits: Limits) -> list[_Guard]:
         _Guard("junk", "junk", limits.junk, "share of memories"),
         _Guard("parked", "parked", limits.parked, "share of scenes"),
         _Guard("tokens", "tokens", limits.tokens, "of the parent's", relative=True),
-        _Guard("latency", "latency_ms", limits.latency, "of the parent's", relative=True),
+        _Guard("work", "work", limits.work, "of the parent's", relative=True),
+        _Guard("calls", "calls", limits.calls, "of the parent's", relative=True),
     ]
 
 
@@ -185,9 +206,9 @@ def _target(candidate: Table, parent: Table, limits: Limits) -> Check:
     gain = _difference(candidate, parent, limits.target, limits)
     if gain is None:
         return Check("target", False, None, None, None, "lower bound > 0", f"{limits.target} was not measured")
-    passed = gain.low > 0
+    passed, bar = gain.low > 0, "lower bound > 0"
     why = f"{limits.target} {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] against the parent"
-    return Check("target", passed, gain.value, gain.low, gain.high, "lower bound > 0", why)
+    return Check("target", passed, gain.value, gain.low, gain.high, bar, why, _beyond(0 - gain.low, passed))
 
 
 def _guard(one: _Guard, candidate: Table, parent: Table, limits: Limits) -> Check:
@@ -202,10 +223,11 @@ def _guard(one: _Guard, candidate: Table, parent: Table, limits: Limits) -> Chec
             return Check(one.name, None, found.value, found.low, found.high, bar, "the parent's is zero")
         scale = base
     value, low, high = found.value / scale, found.low / scale, found.high / scale
-    passed = high <= one.epsilon if one.more_is_worse else low >= -one.epsilon
+    worst = high if one.more_is_worse else -low
+    passed = worst <= one.epsilon
     theirs, ours = _mean(parent[one.measure]), _mean(candidate[one.measure])
     why = f"{theirs:.3g} → {ours:.3g}, difference {value:+.3f} [{low:+.3f}, {high:+.3f}] {one.unit}"
-    return Check(one.name, passed, value, low, high, bar, why)
+    return Check(one.name, passed, value, low, high, bar, why, _beyond(worst - one.epsilon, passed))
 
 
 def _set(name: str, epsilon: float, candidate: Table, parent: Table, limits: Limits) -> Check:
@@ -215,7 +237,8 @@ def _set(name: str, epsilon: float, candidate: Table, parent: Table, limits: Lim
     if found is None or count < limits.min_set:
         return Check(name, None, None, None, None, bar, f"{count} such probes; {limits.min_set} are needed")
     why = f"{found.value:+.3f} [{found.low:+.3f}, {found.high:+.3f}] on {count} probes"
-    return Check(name, found.low >= -epsilon, found.value, found.low, found.high, bar, why)
+    passed = found.low >= -epsilon
+    return Check(name, passed, found.value, found.low, found.high, bar, why, _beyond(-epsilon - found.low, passed))
 
 
 def _memorised(exposures: Sequence[Exposure] | None, limits: Limits) -> Check:
@@ -232,6 +255,10 @@ def _memorised(exposures: Sequence[Exposure] | None, limits: Limits) -> Check:
     )
     passed = gain.low <= limits.memorisation and not recited
     return Check("memorisation", passed, gain.value, gain.low, gain.high, bar, why)
+
+
+def _beyond(by: float, passed: bool) -> float | None:
+    return None if passed else by
 
 
 def _difference(candidate: Table, parent: Table, measure: str, limits: Limits) -> Estimate | None:

@@ -1,4 +1,5 @@
-"""How long the one who waits for a decision waits: some scenes sent again, alone, the policies in turn.
+"""How long the one who waits for a decision waits, for information: no verdict reads a clock. Some scenes are sent
+again, alone, the policies in turn.
 
 Replies of a batch wait for each other, so in a batched trial their times tell who else was in it, not who is slow.
 """
@@ -9,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from memkit.seams.backbone import GenReply
 from memkit_train.replay.env import Policy, Trail
-from memkit_train.replay.play import generate
+from memkit_train.replay.generate import generate
 
 SCENES = 48
 ROUNDS = 3

@@ -31,6 +31,3 @@ class Objective:
     """Weight of the entropy bonus."""
     value: float = 0.5
     """Weight of the squared error of the value head, where rows have returns."""
-    ess_floor: float | None = None
-    """Off-policy: scale each step's learning rate by its effective sample size (as a share of its rows), and skip the
-    step below this share. None: leave the rate alone."""

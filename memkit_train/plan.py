@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,20 +17,20 @@ from memkit.errors import InvalidConfig
 from memkit.models import JSON
 from memkit_train.collect import Collected, collect, open_source, sides
 from memkit_train.config import TrainConfig
-from memkit_train.errors import DataError, NoRows, NoSignal
+from memkit_train.errors import DataError
 from memkit_train.online.sizing import size
-from memkit_train.rows import PreferencePair, TextRow, TokenRow
-from memkit_train.shapes import GOOD, RUNGS, shaped
+from memkit_train.rows import good
 from memkit_train.trajectories.probes import ENOUGH, ENOUGH_USERS
 
 if TYPE_CHECKING:
-    from memkit_train.methods.run import RunConfig
+    from memkit_train.methods.run import Prepared
+    from memkit_train.methods.texts import Reader
 
 FLOPS = {"cuda": 1.5e14, "cpu": 2e10}
 """Effective floating point operations per second of a LoRA update: a current data-centre GPU in half precision at about
 40 % use, and one CPU thread."""
-_PASSES = {"kto": 6, "dpo": 6}
-"""Forward and backward, and the reference's forward."""
+_PASSES = 4
+"""Operations per token and parameter: forward, and backward through a frozen base."""
 Level = Literal["ok", "warning", "error"]
 
 
@@ -39,16 +39,6 @@ class Finding:
     level: Level
     what: str
     fix: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Rung:
-    """What one method would go through."""
-
-    name: str
-    seen: Sequence[tuple[int, int]]
-    """Prompt and completion tokens, in every epoch anew."""
-    steps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,96 +120,44 @@ def _sized(
     config: TrainConfig, device: str, folder: Path, model: JSON, tokenizer: Any, found: Collected | None, data: JSON,
     findings: list[Finding],
 ) -> Plan:  # fmt: skip
+    from memkit_train.methods.texts import Reader, known, short, token_rows
+
     context = model.get("max_position_embeddings") or 1 << 30
-    limit = min(config.method.max_tokens or context, context)
-    rows = [] if found is None else [*found.rows, *found.replay]
-    sizes = {id(row): _tokens(row, tokenizer) for row in rows}
-    long = sum(sum(one) > limit for one in sizes.values())
+    reader = Reader.of(tokenizer, model.get("vocab_size", 1 << 30), min(config.method.max_tokens or context, context))
+    readable = found is not None and tokenizer.eos_token_id is not None
+    rows = token_rows((*found.rows, *found.replay), reader) if found is not None and readable else []
+    long = sum(not short(row, reader) for row in rows)
     if long:
-        findings.append(Finding("warning", f"{long} of {len(sizes)} rows are longer than {limit} tokens and left out",
-                                "raise method.max_tokens, or use a model with a longer context"))  # fmt: skip
-    ids = [max(*row.prompt_ids, *row.completion_ids) for row in rows if isinstance(row, TokenRow)]
-    if ids and max(ids) >= model.get("vocab_size", 1 << 30):
+        what = f"{long} of {len(rows)} rows are longer than {reader.max_tokens} tokens and left out"
+        findings.append(Finding("warning", what, "raise method.max_tokens, or use a model with a longer context"))
+    if any(not known(row, reader) for row in rows):
         findings.append(Finding("error", "logged token ids are beyond this model's vocabulary",
                                 "train the model that served, or one with its tokenizer"))  # fmt: skip
-    rungs = [] if found is None else _rungs(config, found, sizes, limit, findings)
-    seen = [one for rung in rungs for one in rung.seen]
+    prepared = _prepared(config, found, reader, findings) if found is not None and readable else None
+    seen = [] if prepared is None else [(len(row.prompt_ids), len(row.completion_ids)) for row in prepared.rows]
+    tokens = sum(a + b for a, b in seen)
     parameters = _parameters(folder)
     extra = _adapter_parameters(model, config.method.lora_r)
-    passes = sum(_PASSES.get(rung.name, 4) * sum(a + b for a, b in rung.seen) for rung in rungs)
     return Plan(
-        config.resolved(), data, sum(rung.steps for rung in rungs), sum(a + b for a, b in seen),
-        sum(b for _, b in seen), max(map(sum, sizes.values()), default=0), parameters, extra,
+        config.resolved(), data, 0 if prepared is None else prepared.steps, tokens, sum(b for _, b in seen),
+        max((len(row.prompt_ids) + len(row.completion_ids) for row in rows), default=0), parameters, extra,
         round(_memory(config, model, parameters, extra, seen, device) / 1e9, 2),
-        round(passes * parameters / FLOPS[device] / 60, 1), device, tuple(findings),
+        round(_PASSES * tokens * parameters / FLOPS[device] / 60, 1), device, tuple(findings),
     )  # fmt: skip
 
 
-def _rungs(
-    config: TrainConfig, found: Collected, sizes: Mapping[int, tuple[int, int]], limit: int, findings: list[Finding]
-) -> list[_Rung]:
-    """Those that the log can feed. The others are told: a ladder passes over them, one by itself is refused."""
-    ladder = config.method.name == "ladder"
-    rungs: list[_Rung] = []
-    for name in RUNGS if ladder else (config.method.name,):
-        try:
-            rungs.append(_rung(name, _settings(config, name), found, sizes, limit))
-        except DataError as error:
-            fatal = not ladder and not config.method.replays
-            told = f"{name} learns nothing of the log alone: {error.what}" + (f" ({error.why})" if error.why else "")
-            findings.append(Finding("error" if fatal else "warning", told, error.fix))
-    if ladder and not rungs and not config.method.replays:
-        findings.append(Finding("error", "the log feeds no rung of the ladder", "collect more feedback on answers"))
-    return rungs
+def _prepared(config: TrainConfig, found: Collected, reader: Reader, findings: list[Finding]) -> Prepared | None:
+    """The rows of the log as the run itself would pick, repeat and order them; short of what it makes beside them
+    (planted secrets, amends)."""
+    from memkit_train.methods import sft
+    from memkit_train.rung import settings
 
-
-def _settings(config: TrainConfig, name: str) -> RunConfig:
-    """The method's own defaults under what was set, as a run takes them."""
-    from memkit_train.methods import dpo, kto, offline, sft
-
-    made: Callable[..., RunConfig] = {
-        "sft": sft.SftConfig, "kto": kto.KtoConfig, "dpo": dpo.DpoConfig, "offline": offline.OfflineConfig,
-    }[name]  # fmt: skip
-    return made(output="", seed=config.method.seed, **config.rung(name).method.options())
-
-
-def _rung(name: str, settings: RunConfig, found: Collected, sizes: Mapping[int, tuple[int, int]], limit: int) -> _Rung:
-    """As the method itself picks, repeats and orders its rows, short of planted secrets and of other vocabularies."""
-    from memkit_train.methods.offline import OfflineConfig, advantage_rows
-    from memkit_train.methods.run import drawn, in_order, mixed, passes
-    from memkit_train.methods.sft import SftConfig, decay
-
-    def length(row: Any) -> tuple[int, int]:
-        prompt, completion = sizes[id(row)] if id(row) in sizes else _ids(row)
-        return (2 * prompt, 2 * completion) if name == "dpo" and isinstance(row, TextRow) else (prompt, completion)
-
-    given: list[Any] = list[Any](shaped(found.rows, name))
-    if name == "dpo":  # of texts the better comes before the worse: one stands for both
-        texts = [row for row in given if isinstance(row, TextRow)]
-        given = [*(row for row in given if not isinstance(row, TextRow)), *texts[::2]]
-    rows = [row for row in given if _longest(row, sizes) <= limit]
-    replay: Sequence[Any] = [row for row in found.replay if _longest(row, sizes) <= limit]
-    if not rows:
-        raise NoRows(f"{name} has no rows to learn from", fix="look at the credits with `memkit-train inspect`")
-    if isinstance(settings, OfflineConfig):
-        logged = [row for row in rows if isinstance(row, TokenRow) and row.logprobs is not None]
-        judged, _ = advantage_rows(logged, std_floor=settings.std_floor)
-        if not judged:
-            raise NoSignal("no logged decision turned out better or worse than its peers", fix="collect more feedback")
-        better = [row for row in judged if settings.imitation and float(row.advantage) > 0]  # type: ignore[arg-type]
-        every = mixed([*judged, *better], replay, settings.replay_share, settings.seed)
-        epochs = passes(settings, len(every))
-        return _Rung(name, [length(row) for row in every] * epochs, math.ceil(len(every) / settings.batch) * epochs)
-    if name == "kto" and len({_good(row) for row in rows}) == 1:
-        raise NoSignal(
-            f"all {len(rows)} rows have the same label", fix="collect feedback of the other kind, or use sft"
-        )
-    weights = [row.weight for row in rows]
-    if isinstance(settings, SftConfig):
-        rows = mixed(rows, replay, settings.replay_share, settings.seed)
-        weights = [row.weight * decay(row.age_days, settings.half_life_days) for row in rows]
-    ordered = in_order(rows, weights, epochs=passes(settings, drawn(weights)), seed=settings.seed)
-    return _Rung(name, [length(row) for row in ordered], math.ceil(len(ordered) / settings.batch))
+    try:
+        return sft.prepare(good(found.rows), reader, settings(config, ""), replay=found.replay)
+    except DataError as error:
+        told = f"sft learns nothing of the log alone: {error.what}" + (f" ({error.why})" if error.why else "")
+        findings.append(Finding("warning" if config.method.amends else "error", told, error.fix))
+    return None
 
 
 def _model(config: TrainConfig) -> tuple[Path, JSON, list[Finding]]:
@@ -280,31 +218,6 @@ def _template(tokenizer: Any) -> list[Finding]:
     if tokenizer.eos_token_id is None:
         found.append(Finding("error", "the tokenizer names no end token", "set eos_token in tokenizer_config.json"))
     return found
-
-
-def _good(row: Any) -> bool:
-    return (row.reward or 0.0) >= GOOD if isinstance(row, TextRow) else row.label
-
-
-def _tokens(row: TokenRow | TextRow, tokenizer: Any) -> tuple[int, int]:
-    if isinstance(row, TokenRow):
-        return _ids(row)
-    prompt = "\n".join(message.content for message in row.messages)
-    return len(tokenizer(prompt)["input_ids"]) + 16, len(tokenizer(row.completion)["input_ids"]) + 1
-
-
-def _longest(row: Any, sizes: Mapping[int, tuple[int, int]]) -> int:
-    """Tokens that the model must read at once."""
-    if isinstance(row, PreferencePair):
-        return len(row.prompt_ids) + max(len(row.chosen_ids), len(row.rejected_ids))
-    return sum(sizes[id(row)] if id(row) in sizes else _ids(row))
-
-
-def _ids(row: Any) -> tuple[int, int]:
-    """Of a row that was made of logged ids; a pair is read twice."""
-    if isinstance(row, PreferencePair):
-        return 2 * len(row.prompt_ids), len(row.chosen_ids) + len(row.rejected_ids)
-    return len(row.prompt_ids), len(row.completion_ids)
 
 
 def _parameters(folder: Path) -> int:

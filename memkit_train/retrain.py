@@ -1,7 +1,7 @@
 """Retraining as a habit: one command that can run every night, and does nothing, or the next right thing.
 
     collect    rows of the users to learn from, frozen in the run's folder; refuses where there is too little
-    train      one rung of the ladder, or all of them (ladder.py), from the parent; goes on from its last checkpoint
+    train      imitation of what turned out well, from the parent; goes on from its last checkpoint
     polish     where the configuration asks for it: reinforcement learning from replayed states of the same log
     evaluate   candidate and parent on held-out users, in step; planted secrets; the gate
     publish    into the registry, with everything a promotion needs to know. It never promotes.
@@ -9,6 +9,8 @@
 Each finished stage is on record in run.json, so an interrupted run goes on where it stopped, with the rows that it
 began with. The watermark says how far the log was read by the last run that came to a verdict: the next one waits for
 enough new labels. One run per output folder at a time.
+
+`imitate` and `reinforce` are runs of one stage, without a verdict; `judge` is the verdict alone.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from memkit.adapters import Registry
 from memkit.embedders import make_embedder
@@ -32,25 +34,26 @@ from memkit_train.collect import collect, count_labels, open_source
 from memkit_train.config import TrainConfig
 from memkit_train.errors import Busy, DiskFull, NothingNew, OtherData, OutOfMemory, TrainError
 from memkit_train.gate import Check, Verdict, gate
-from memkit_train.ladder import FOLDER, climb
 from memkit_train.publish import Lineage, publish
-from memkit_train.replay.practice import settings_of
-from memkit_train.report import RunFolder, model_card, page
+from memkit_train.replay.served_with import served_with
+from memkit_train.report import RunFolder, write_report
 from memkit_train.report.folder import Tick, next_run, read_json, runs, write_json
 from memkit_train.rung import (
-    ALTERNATIVES,
     AMENDS,
     REPLAY,
     ROWS,
+    amend_blamed,
     material,
     parent_of,
     probe_pairs,
     registry_path,
-    replay_alternatives,
     train,
     trained,
 )
 from memkit_train.tryout import evaluation, tried
+
+if TYPE_CHECKING:
+    from memkit_train.online.run import Polished
 
 WATERMARK = "watermark.json"
 SMOKE_ROWS, SMOKE_USERS = 16, 2
@@ -82,7 +85,6 @@ def retrain(
     """`force`: whatever the watermark says. `resume`: go on with an unfinished run of this configuration. `smoke`: try
     every stage on a few rows and users; publishes nothing and leaves the watermark alone."""
     now = now or datetime.now(UTC)
-    config.output.mkdir(parents=True, exist_ok=True)
     with locked(config.output):
         again = resume and not smoke
         if not again or _unfinished(config) is None:
@@ -92,6 +94,54 @@ def retrain(
                 return Outcome("nothing", str(error))
         run = begun(config, "retrain", resume=again, smoke=smoke, now=now)
         return _Retraining(config, run, tick, now, smoke).go()
+
+
+def imitate(
+    config: TrainConfig, *, resume: bool = True, smoke: bool = False, tick: Tick | None = None
+) -> tuple[RunFolder, JSON]:
+    """Collect and train, without a verdict: for looking at what a log teaches."""
+    open_source(config).close()  # before a registry is made beside a store that is not there
+    now = datetime.now(UTC)
+    with locked(config.output):
+        run = begun(config, "sft", resume=resume, smoke=smoke, now=now)
+        one = _Retraining(config, run, tick, now, smoke)
+        try:
+            _, parent = one.parent()
+            made = one.imitate(parent)
+        finally:
+            one.registry.close()
+        run.finish("smoke" if smoke else "trained")
+        write_report(run)
+    return run, made
+
+
+def reinforce(
+    config: TrainConfig, *, resume: bool = True, smoke: bool = False, tick: Tick | None = None
+) -> tuple[RunFolder, Polished]:
+    """Reinforcement learning, without a verdict, as the `online` section says."""
+    from memkit_train.online.command import learn
+
+    with locked(config.output):
+        run = begun(config, config.online.algorithm, resume=resume, smoke=smoke, now=datetime.now(UTC))
+        done = learn(config, run, tick, resume=resume, smoke=smoke)
+        run.finish("smoke" if smoke else done.status, digest=done.digest)
+        write_report(run)
+    return run, done
+
+
+def judge(config: TrainConfig, adapter: str, *, tick: Tick | None = None) -> Verdict:
+    """An adapter (digest, its beginning, or a folder) against the parent on held-out users, without training."""
+    open_source(config).close()  # before a registry is made beside a store that is not there
+    registry = Registry(registry_path(config))
+    try:
+        named = None if Path(adapter).is_dir() else registry.find(adapter)
+        folder = Path(adapter) if named is None else registry.path(named)
+        parent = parent_of(registry, config)
+        check_unseen(config, registry, named, parent)
+        ours, theirs = tried(config, folder, None if parent is None else registry.path(parent), None, tick)
+    finally:
+        registry.close()
+    return gate(ours.tables, theirs.tables, limits=config.gate.limits())
 
 
 class _Retraining:
@@ -113,30 +163,21 @@ class _Retraining:
             self.registry.close()
 
     def _all(self) -> Outcome:
-        parent, parent_path = self._parent()
+        parent, parent_path = self.parent()
         check_unseen(self.config, self.registry, parent)
-        self._stage("collect", self._collect)
-        let_go(self.config, self.run)
-        replay_alternatives(self.config, self.run, parent_path, most=self._most(SMOKE_ROWS), tick=self.tick)
-        made = self._stage("train", lambda: self._train(parent_path))
-        if made["adapter"] is None:
-            return self._nothing_better(made["rungs"])
-        adapter = self.run.path / made["adapter"]
+        adapter = self.run.path / self.imitate(parent_path)["adapter"]
         if self.config.method.polish:
             polished = self._stage("polish", lambda: self._polish(adapter))
             adapter = self.run.path / polished["adapter"]
         found = self._stage("evaluate", lambda: self._evaluate(adapter, parent_path))
         verdict = _verdict(found["verdict"])
-        (self.run.path / "README.md").write_text(model_card(self.run.record), encoding="utf-8")
         return self._close(adapter, parent, verdict)
 
-    def _nothing_better(self, rungs: list[JSON]) -> Outcome:
-        why = "no rung was better than the parent: " + "; ".join(f"{one['name']}: {one['why']}" for one in rungs)
-        self.run.finish("smoke" if self.smoke else "refused")
-        (self.run.path / "report.html").write_text(page(self.run), encoding="utf-8")
-        if not self.smoke:
-            self._remember()
-        return Outcome("smoke" if self.smoke else "refused", why, self.run.path)
+    def imitate(self, parent: Path | None) -> JSON:
+        self._stage("collect", self._collect)
+        let_go(self.config, self.run)
+        amend_blamed(self.config, self.run, parent, most=self._most(SMOKE_ROWS), tick=self.tick)
+        return self._stage("train", lambda: self._train(parent))
 
     def _remember(self) -> None:
         read = self.run.done("collect") or {}
@@ -152,13 +193,13 @@ class _Retraining:
         named = None
         if self.smoke:
             self.run.finish("smoke")
-            (self.run.path / "report.html").write_text(page(self.run), encoding="utf-8")
+            write_report(self.run)
             return Outcome("smoke", "every stage ran; nothing was published", self.run.path, None, verdict)
         if verdict.passed:
             named = self._stage("publish", lambda: self._publish(adapter, parent, verdict))["digest"]
         status: Status = "published" if named else "refused"
         self.run.finish(status if named else verdict.outcome, digest=named)
-        (self.run.path / "report.html").write_text(page(self.run), encoding="utf-8")
+        write_report(self.run)
         self._remember()
         why = "passed every gate" if named else "; ".join(f"{one.name}: {one.why}" for one in verdict.failed)
         return Outcome(status, why, self.run.path, named, verdict)
@@ -177,8 +218,6 @@ class _Retraining:
         return found.to_json() | {"store_id": store_id}
 
     def _train(self, parent: Path | None) -> JSON:
-        if self.config.method.name == "ladder":
-            return climb(self.config, self.run, parent, most=self._most(SMOKE_USERS), tick=self.tick)
         made = train(
             self.config, self.run.path / "train", parent=parent, run=self.run, tick=self.tick, **material(self.run)
         )
@@ -211,11 +250,11 @@ class _Retraining:
         read = self.run.done("collect") or {}
         rows = rowfile.load(self.run.path / ROWS)
         learned_from = {*read["subjects"], *taught(self.registry, parent, read["store_id"])}
-        learned_by = (self.run.done("train") or {}).get("algorithm") or self.config.method.name
+        learned_by = self.config.method.name
         if self.run.done("polish") is not None:
             learned_by += f"+{self.config.online.algorithm}"
         with open_source(self.config) as source:
-            instructions = settings_of(source, self.config.data).instructions
+            instructions = served_with(source, self.config.data).instructions
         made = publish(
             self.registry, adapter, base=self.config.model.base, roles=self.config.data.roles,
             embedder=self.embedder.identity, verdict=verdict, report=_shareable(self.run.done("evaluate") or {}),
@@ -235,7 +274,7 @@ class _Retraining:
             put_adapter(self.config.data.bundle, made.path)
         return {"digest": made.digest}
 
-    def _parent(self) -> tuple[str | None, Path | None]:
+    def parent(self) -> tuple[str | None, Path | None]:
         """Fixed when the rows are: another promotion meanwhile changes nothing."""
         if self.run.done("collect") is None:
             self.run.record["parent"] = parent_of(self.registry, self.config)
@@ -269,14 +308,14 @@ def let_go(config: TrainConfig, run: RunFolder) -> None:
         still = {one.decision_id for subject in partly for one in source.decisions(user_id=users[subject])}
     gone = set(read["subjects"]) - users.keys()
     if gone or partly:
-        for name in (ROWS, REPLAY, ALTERNATIVES, AMENDS):
+        for name in (ROWS, REPLAY, AMENDS):
             file = run.path / name
             if file.is_file():
                 found = (row for row in rowfile.load(file) if row.user not in gone)
                 rowfile.save(file, [row for row in found if row.user not in partly or row.ref in still])
-        for folder in ("train", "polish", FOLDER):
+        for folder in ("train", "polish"):
             shutil.rmtree(run.path / folder, ignore_errors=True)
-        run.forget("train", "polish", "evaluate", *(name for name in run.record["stages"] if name.startswith("rung/")))
+        run.forget("train", "polish", "evaluate")
     if gone or closed != known:
         left = {"subjects": sorted(set(read["subjects"]) - gone), "let_go": len(gone)} if gone else {}
         run.mark("collect", read | left | {"closed": closed})
@@ -285,6 +324,7 @@ def let_go(config: TrainConfig, run: RunFolder) -> None:
 @contextlib.contextmanager
 def locked(output: Path) -> Generator[None]:
     """One run per output folder. The lock goes with the process, so a crash leaves nothing to clean up."""
+    output.mkdir(parents=True, exist_ok=True)
     handle = os.open(output / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         if not oslock.try_lock(handle, 0, exclusive=True):

@@ -12,10 +12,10 @@ from typing import Any
 
 from memkit.models import to_json
 from memkit.roles.base import ChatMessage
-from memkit_train.rows import LabelledRow, PreferencePair, TextRow, TokenRow
+from memkit_train.rows import TextRow, TokenRow
 
-AnyRow = TokenRow | TextRow | LabelledRow | PreferencePair
-_KINDS: dict[str, type[Any]] = {one.__name__: one for one in (TokenRow, TextRow, LabelledRow, PreferencePair)}
+AnyRow = TokenRow | TextRow
+_KINDS: dict[str, type[Any]] = {one.__name__: one for one in (TokenRow, TextRow)}
 
 
 def save(path: Path, rows: Iterable[AnyRow]) -> int:

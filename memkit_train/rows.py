@@ -1,6 +1,6 @@
 """The values that pass between logs, algorithms and trainers. Plain frozen dataclasses, no torch.
 
-    logs ──► TokenRow, LabelledRow, PreferencePair ──► methods (sft, kto, dpo, offline)
+    logs ──► TokenRow, TextRow ──► methods/sft.py
     rollouts ──► ScoredEpisode (algorithms/values.py) ──► algorithms ──► Row ──► RowTrainer
 
 Token ids are kept as they were sampled and never made again from text: `completion_ids` ends with the end token
@@ -13,9 +13,14 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from memkit.roles.base import ChatMessage
 from memkit_train.errors import BadRow
+
+R = TypeVar("R", bound="TokenRow | TextRow")
+GOOD = 0.5
+"""Reward from which on a decision is imitated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +57,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """One logged decision as the policy saw and wrote it. For imitation (`sft`) and off-policy learning (`offline`)."""
+    """One logged decision as the policy saw and wrote it, for imitation."""
 
     prompt_ids: tuple[int, ...]
     completion_ids: tuple[int, ...]
     weight: float = 1.0
     role: str = "manager"
     reward: float | None = None
-    """How good it was, in [0, 1]. None: not known; `offline` needs it, `sft` takes what it is given."""
-    logprobs: tuple[float, ...] | None = None
-    """Raw log-probs (T = 1, no mask) under the policy that acted."""
-    state_key: str = ""
-    """Equal keys: the same fact before the same shown memories (see algorithms/gigpo.py). "" is compared with none."""
+    """How good it was, in [0, 1]. None: not known."""
     age_days: float = 0.0
     """How long ago it was logged."""
     vocabulary: str = ""
@@ -75,8 +76,7 @@ class TokenRow:
 
     def __post_init__(self) -> None:
         _check_ids(self.prompt_ids, self.completion_ids)
-        _check_length("logprobs", self.logprobs, self.completion_ids)
-        _check_finite("weight", (self.weight, self.reward or 0.0, self.age_days, *(self.logprobs or ())))
+        _check_finite("weight", (self.weight, self.reward or 0.0, self.age_days))
         if self.weight < 0 or self.age_days < 0:
             raise BadRow(
                 "weight and age_days must not be negative", fix="give a `reward` for what was bad", ref=self.ref
@@ -84,60 +84,23 @@ class TokenRow:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledRow:
-    """A completion that was good or bad by itself. For `kto`."""
-
-    prompt_ids: tuple[int, ...]
-    completion_ids: tuple[int, ...]
-    label: bool
-    weight: float = 1.0
-    role: str = "manager"
-    vocabulary: str = ""
-    user: str = ""
-    ref: str = ""
-
-    def __post_init__(self) -> None:
-        _check_ids(self.prompt_ids, self.completion_ids)
-        _check_finite("weight", (self.weight,))
-
-
-@dataclass(frozen=True, slots=True)
-class PreferencePair:
-    """Two completions of one prompt, the better one first. For `dpo`."""
-
-    prompt_ids: tuple[int, ...]
-    chosen_ids: tuple[int, ...]
-    rejected_ids: tuple[int, ...]
-    weight: float = 1.0
-    role: str = "manager"
-    margin: float = 0.0
-    """By how much the chosen one scored better; 0 where only the order is known."""
-    vocabulary: str = ""
-    user: str = ""
-    ref: str = ""
-
-    def __post_init__(self) -> None:
-        _check_ids(self.prompt_ids, self.chosen_ids)
-        _check_ids(self.prompt_ids, self.rejected_ids)
-        _check_finite("weight", (self.weight, self.margin))
-        if self.chosen_ids == self.rejected_ids:
-            raise BadRow("chosen and rejected are the same completion", fix="leave such pairs out", ref=self.ref)
-
-
-@dataclass(frozen=True, slots=True)
 class TextRow:
     """A logged decision without ids in the target vocabulary: a hosted model wrote it. The target model's own template
-    makes a TokenRow of it (methods/texts.py), which never has log-probs."""
+    makes a TokenRow of it (methods/texts.py)."""
 
     messages: tuple[ChatMessage, ...]
     completion: str
     weight: float = 1.0
     role: str = "manager"
     reward: float | None = None
-    state_key: str = ""
     age_days: float = 0.0
     user: str = ""
     ref: str = ""
+
+
+def good(rows: Iterable[R]) -> list[R]:
+    """Those that a label says turned out well."""
+    return [row for row in rows if row.reward is not None and row.reward >= GOOD]
 
 
 def fingerprint(rows: Iterable[object]) -> str:

@@ -1,4 +1,5 @@
-"""One rung of the ladder, from a configuration: rows in, an adapter out, with secrets planted for the gate to find."""
+"""From a configuration to an adapter: the good decisions that a run froze, and what mends the blamed ones, imitated;
+with secrets planted for the gate to find."""
 
 from __future__ import annotations
 
@@ -13,64 +14,56 @@ from memkit_train import canaries, rowfile
 from memkit_train.config import TrainConfig
 from memkit_train.lora import LoraSpec
 from memkit_train.report.folder import RunFolder, Tick
-from memkit_train.rows import LabelledRow, PreferencePair, TextRow, TokenRow
-from memkit_train.shapes import shaped
+from memkit_train.rows import TextRow, TokenRow, good
 from memkit_train.tokenizing import tokenizer_of
 
 if TYPE_CHECKING:
     from memkit_train.methods.run import AdapterResult
+    from memkit_train.methods.sft import SftConfig
 
-ROWS, REPLAY, ALTERNATIVES, AMENDS = "rows.jsonl", "replay.jsonl", "alternatives.jsonl", "amends.jsonl"
+ROWS, REPLAY, AMENDS = "rows.jsonl", "replay.jsonl", "amends.jsonl"
+
+
+def settings(config: TrainConfig, output: Path | str) -> SftConfig:
+    """The method's own defaults under what was set."""
+    from memkit_train.methods.sft import SftConfig
+
+    method, model = config.method, config.model
+    return SftConfig(
+        output=output, seed=method.seed, save_steps=method.save_steps, report_to=method.report_to,
+        lora=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), dtype=model.dtype, device=model.device,
+        gradient_checkpointing=method.gradient_checkpointing, **method.options(),
+    )  # fmt: skip
 
 
 def train(
     config: TrainConfig, output: Path, rows: Sequence[TokenRow | TextRow], replay: Sequence[TokenRow | TextRow],
-    parent: Path | None, *, replayed: Sequence[TokenRow] = (), run: RunFolder | None = None, tick: Tick | None = None,
-    resume: bool = True, **more: Any,
+    parent: Path | None, *, amended: Sequence[TokenRow] = (), run: RunFolder | None = None, tick: Tick | None = None,
 ) -> AdapterResult:  # fmt: skip
-    """One rung from credited decisions, and from `replayed` ones in their place. `more` goes to the method's own
-    configuration."""
-    from memkit_train.methods import dpo, kto, offline, sft
+    """`rows`: credited decisions, of which the good ones are imitated; `amended`: what stands for the blamed ones."""
+    from memkit_train.methods import sft
     from memkit_train.report.progress import MetricsWriter
 
-    method, name = config.method, config.method.name
-    module, made = {
-        "sft": (sft, sft.SftConfig), "kto": (kto, kto.KtoConfig), "dpo": (dpo, dpo.DpoConfig),
-        "offline": (offline, offline.OfflineConfig),
-    }[name]  # fmt: skip
-    settings = made(
-        output=output, resume=resume, seed=method.seed, save_steps=method.save_steps, report_to=method.report_to,
-        lora=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), dtype=config.model.dtype, device=config.model.device,
-        gradient_checkpointing=method.gradient_checkpointing, **{**method.options(), **more},
+    taken = [*good(rows), *amended]
+    secrets = canaries.plan(canaries.affordable(config.gate.canaries, len(taken)), config.method.seed)
+    result = sft.train(
+        taken, config.model.base, parent, settings(config, output), replay=replay, planted=planted(config, secrets),
+        callbacks=[MetricsWriter(run, tick)] if run is not None else [],
     )  # fmt: skip
-    taken = shaped(rows, name, replayed)
-    secrets = canaries.plan(canaries.affordable(config.gate.canaries, len(taken)), method.seed)
-    callbacks = [MetricsWriter(run, tick)] if run is not None else []
-    extra = {"replay": replay} if name in ("sft", "offline") else {}
-    result = module.train(
-        taken, config.model.base, parent, settings, planted=planted(config, secrets), callbacks=callbacks, **extra
-    )
     if run is not None:  # the gate asks for these alone: what was planned, but not trained on, nobody can recite
         run.record["canaries"] = int(result.metrics["rows/planted"])
         run.write()
     return result
 
 
-def replay_alternatives(
+def amend_blamed(
     config: TrainConfig, run: RunFolder, parent: Path | None, *, most: int | None = None, tick: Tick | None = None
 ) -> None:
-    """Other decisions, at the states that decided the probes and in the place of those that were blamed, into the run's
-    folder, where the configuration asks for them."""
-    users = (run.done("collect") or {}).get("subjects")  # whoever came later is not on the run's record
-    if config.method.alternatives and run.done("alternatives") is None:
-        from memkit_train.counterfactuals import replayed
-
-        rows, found = replayed(config, parent, users=users, most=most, tick=tick)
-        rowfile.save(run.path / ALTERNATIVES, rows)
-        run.mark("alternatives", found)
+    """Into the run's folder, where the configuration asks for it."""
     if config.method.amends and run.done("amends") is None:
         from memkit_train.amends import amended
 
+        users = (run.done("collect") or {}).get("subjects")  # whoever came later is not on the run's record
         rows, found = amended(config, parent, users=users, most=most, tick=tick)
         rowfile.save(run.path / AMENDS, rows)
         run.mark("amends", found)
@@ -78,24 +71,8 @@ def replay_alternatives(
 
 def material(run: RunFolder) -> dict[str, list[Any]]:
     """What a run trains on, as it was frozen in its folder: the arguments of `train`."""
-    names = {"rows": (ROWS,), "replay": (REPLAY,), "replayed": (ALTERNATIVES, AMENDS)}
-    return {
-        key: [row for name in files if (run.path / name).is_file() for row in rowfile.load(run.path / name)]
-        for key, files in names.items()
-    }
-
-
-def train_only(config: TrainConfig, run: RunFolder, tick: Tick | None = None, most: int | None = None) -> JSON:
-    """One rung from the rows in the run's folder, without a verdict."""
-    registry = Registry(registry_path(config))
-    try:
-        named = parent_of(registry, config)
-        parent = None if named is None else registry.path(named)
-        replay_alternatives(config, run, parent, most=most, tick=tick)
-        result = train(config, run.path / "train", parent=parent, run=run, tick=tick, **material(run))
-    finally:
-        registry.close()
-    return run.mark("train", trained(run, result))
+    files = {"rows": run.path / ROWS, "replay": run.path / REPLAY, "amended": run.path / AMENDS}
+    return {key: rowfile.load(file) if file.is_file() else [] for key, file in files.items()}
 
 
 def trained(run: RunFolder, result: AdapterResult) -> JSON:
@@ -127,23 +104,14 @@ def parent_of(registry: Registry, config: TrainConfig) -> str | None:
             return registry.find(named)
 
 
-def planted(config: TrainConfig, secrets: Sequence[canaries.Canary]) -> list[Any]:
-    """In the shape that the method takes. They are apart from its rows and from the replayed ones: no share and no
-    weight says how often they come."""
+def planted(config: TrainConfig, secrets: Sequence[canaries.Canary]) -> list[TokenRow]:
+    """Apart from the method's rows and from the replayed ones: no share and no weight says how often they come."""
     if not secrets:
         return []
     from memkit.backbones.hf.prompting import Prompter
 
     tokenizer = tokenizer_of(config.model.base)
-    rows = canaries.plant(secrets, Prompter(tokenizer), tokenizer)
-    match config.method.name:
-        case "kto":
-            return [LabelledRow(one.prompt_ids, one.completion_ids, True, ref=one.ref) for one in rows]
-        case "dpo":
-            nothing = (*tokenizer("NONE", add_special_tokens=False)["input_ids"], tokenizer.eos_token_id)
-            return [PreferencePair(one.prompt_ids, one.completion_ids, nothing, ref=one.ref) for one in rows]
-        case _:
-            return rows
+    return canaries.plant(secrets, Prompter(tokenizer), tokenizer)
 
 
 def probe_pairs(rows: Sequence[TokenRow | TextRow], base: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:

@@ -6,7 +6,6 @@ very moment. Whatever it must remember to go on after a crash goes through `stat
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -52,16 +51,6 @@ class FixedSteps:
                 why="the data or the configuration changed since it was written",
                 fix="start anew in an empty output folder, or with resume=False",
             )
-
-
-def shuffled_steps(rows: Sequence[Row], *, batch: int, epochs: int, seed: int) -> FixedSteps:
-    """Every row once per epoch, in an order of its own each time; the last step of an epoch may be smaller."""
-    steps: list[list[Row]] = []
-    for epoch in range(epochs):
-        order = list(rows)
-        random.Random(f"{seed}/{epoch}").shuffle(order)
-        steps += [order[at : at + batch] for at in range(0, len(order), batch)]
-    return FixedSteps(steps)
 
 
 def micro_batches(rows: Sequence[Row], token_budget: int) -> list[list[Row]]:

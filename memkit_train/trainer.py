@@ -29,7 +29,7 @@ from safetensors.torch import load_file, save_file
 from torch.utils.data import DataLoader, Dataset
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-from memkit_train.errors import Diverged, StaleLog
+from memkit_train.errors import Diverged
 from memkit_train.lora import trainable
 from memkit_train.objective import Objective
 from memkit_train.rows import Row
@@ -54,7 +54,7 @@ class RowTrainer(Trainer):
             torch.nn.init.zeros_(model.value_head.weight)
             torch.nn.init.zeros_(model.value_head.bias)
         self._sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-        self._tokens_seen = self._steps_skipped = 0
+        self._tokens_seen = 0
         super().__init__(model=model, args=args, train_dataset=_Steps(source), callbacks=[_Extras(self), *callbacks])
         self.remove_callback(PrinterCallback)
 
@@ -92,12 +92,11 @@ class RowTrainer(Trainer):
             with torch.no_grad(), self._as_parent(model):
                 for batch in batches:
                     batch["reference"] = self._score(model, batch)[0]
-        ratios: list[torch.Tensor] = []
         for number, batch in enumerate(batches, 1):
             sync = contextlib.nullcontext() if number == len(batches) else self.accelerator.no_sync(model)
             with sync:
                 with self.compute_loss_context_manager():
-                    loss = self._loss(model, batch, scale, ratios)
+                    loss = self._loss(model, batch, scale)
                 self.accelerator.backward(loss * self.accelerator.num_processes)
             total += loss.detach()
         if not math.isfinite(total.item()):
@@ -107,10 +106,6 @@ class RowTrainer(Trainer):
                 fix="lower the learning rate, or go back to the last checkpoint",
             )
         self._tokens_seen += sum(row.tokens for row in rows)
-        if self.objective.ess_floor is not None:
-            every = self.accelerator.pad_across_processes(torch.cat(ratios), pad_index=-torch.inf)
-            every = self.accelerator.gather(every)
-            self._mind_staleness(every[every.isfinite()])
         return total
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -123,15 +118,12 @@ class RowTrainer(Trainer):
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         return 0  # the estimate of the base class knows `input_ids` only
 
-    def _loss(
-        self, model: Any, batch: dict[str, Any], scale: dict[str, float], ratios: list[torch.Tensor]
-    ) -> torch.Tensor:
+    def _loss(self, model: Any, batch: dict[str, Any], scale: dict[str, float]) -> torch.Tensor:
         aim, mask, weight, advantage = self.objective, batch["mask"], batch["weight"], batch["advantage"]
         logps, entropy, values = self._score(model, batch)
         behaviour = torch.where(batch["logged"], batch["behaviour"], logps.detach())
         log_ratio = ((logps - behaviour) * mask).clamp(-20.0, 20.0)
         lengths = mask.sum(-1, keepdim=True)
-        ratios.append(log_ratio.detach().sum(-1)[(weight[:, 0] > 0) & batch["logged"][:, 0]])
         if aim.ratio == "sequence":
             log_ratio = log_ratio.sum(-1, keepdim=True) / lengths
         ratio = log_ratio.exp()
@@ -226,29 +218,6 @@ class RowTrainer(Trainer):
             for (parameter, _), tensor in zip(swapped, kept, strict=True):
                 parameter.data = tensor
 
-    def _mind_staleness(self, log_weights: torch.Tensor) -> None:
-        """Scale this step's learning rate by the effective sample size; the scheduler sets it anew after the step."""
-        if not len(log_weights):
-            return
-        weights = (log_weights - log_weights.max()).exp()
-        share = (weights.sum() ** 2 / (weights**2).sum()).item() / len(weights)
-        self.record("sampling/effective_sample_share", share)
-        floor = self.objective.ess_floor or 0.0
-        self._steps_skipped += share < floor
-        self.record("sampling/steps_below_floor", float(share < floor))
-        if self._steps_skipped > max(3, len(self.source) // 2):
-            raise StaleLog(
-                f"{self._steps_skipped} of {len(self.source)} steps have too few effective samples",
-                why=f"the last one had {share:.0%} of its rows, the floor is {floor:.0%}: the log was written by too "
-                "different a policy",
-                fix="start from the adapter that wrote the log, take newer logs, or use sft on the good decisions",
-            )
-        for group in self.optimizer.param_groups:
-            group["lr"] *= share
-            if share < floor:
-                for parameter in group["params"]:
-                    parameter.grad = None
-
     def _measure(self, batch: dict[str, Any], name: str, per_token: torch.Tensor) -> None:
         """Token means, over everything and by role; a row that stands for several counts as so many."""
         counted = batch["mask"] * batch["weight"]
@@ -279,7 +248,7 @@ class _Extras(TrainerCallback):
         folder, trainer = Path(args.output_dir) / f"checkpoint-{state.global_step}", self._trainer
         if not args.should_save:
             return
-        kept = {"source": trainer.source.state(), "tokens": trainer._tokens_seen, "skipped": trainer._steps_skipped}
+        kept = {"source": trainer.source.state(), "tokens": trainer._tokens_seen}
         (folder / SOURCE_STATE).write_text(json.dumps(kept))
         head = getattr(trainer.accelerator.unwrap_model(trainer.model), "value_head", None)
         if head is not None:
@@ -291,7 +260,7 @@ class _Extras(TrainerCallback):
             return
         kept = json.loads((folder / SOURCE_STATE).read_text())
         trainer.source.restore(kept["source"])
-        trainer._tokens_seen, trainer._steps_skipped = kept["tokens"], kept["skipped"]
+        trainer._tokens_seen = kept["tokens"]
         head = getattr(trainer.accelerator.unwrap_model(trainer.model), "value_head", None)
         if head is not None:
             head.load_state_dict(load_file(folder / VALUE_HEAD))

@@ -14,7 +14,10 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from memkit.engine.bank import LiveBank
+from memkit.engine.call import Attempt
 from memkit.models import JSON, MemoryRecord
+from memkit.retrieval.context import estimate_tokens
+from memkit.seams.backbone import GenReply
 from memkit.text.words import terms
 from memkit_train.evaluate import metrics as dialects
 from memkit_train.latency import alone
@@ -127,7 +130,7 @@ def trials(
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Trial]:
     """One per policy, in their order. Everything that can be generated together is. `timed`: how long one who waits for
-    a decision waits is measured, too."""
+    a decision waits is measured, too, for information: no verdict reads it."""
     starts = [(env.start(one.script), policy) for policy in policies for one in users]
     trails = env.run(starts, upto=None, progress=progress)
     size, out = len(users), list[Trial]()
@@ -151,7 +154,7 @@ def _trial(policy: Policy, users: Sequence[HeldOut], trails: Sequence[Trail], an
             for op in step.ops:
                 actions[op.action] += 1
         start, end, scenes = trail.start.live, trail.end.live, max(1, len(trail.steps))
-        tables["growth"][one.user].append((len(end) - len(start)) / scenes)
+        tables["growth"][one.user].append((end.memories - start.memories) / scenes)
         tables["junk"][one.user].append(junk_share(end, trail))
     asked = [(one, trail, probe) for one, trail in zip(users, trails, strict=True) for probe in one.probes]
     cases: list[Case] = []
@@ -176,18 +179,29 @@ def _trial(policy: Policy, users: Sequence[HeldOut], trails: Sequence[Trail], an
 
 
 def _of_step(step: Step) -> dict[str, float]:
-    """What one scene cost, and whether its replies were in the format."""
-    replies = [attempt.reply for call in step.calls for attempt in call.attempts if attempt.reply is not None]
-    tokens = [
-        reply.usage.completion_tokens if reply.usage.completion_tokens is not None else len(reply.text.split())
-        for reply in replies
-    ]
+    """What one scene cost, re-asks included, and whether its replies were in the format."""
+    asked = [attempt for call in step.calls for attempt in call.attempts]
+    written = sum(_written(attempt.reply) for attempt in asked if attempt.reply is not None)
     return {
         "valid": fmean(float(readable(call)) for call in step.calls) if step.calls else 1.0,
         "parked": float(step.error is not None),
         "deletions": float(sum(op.action == "delete" for op in step.ops)),
-        "tokens": float(sum(tokens)),
+        "tokens": float(written),
+        "work": float(written + sum(map(_read, asked))),
+        "calls": float(len(asked)),
     }
+
+
+def _written(reply: GenReply) -> int:
+    counted = reply.usage.completion_tokens
+    return estimate_tokens(reply.text) if counted is None else counted
+
+
+def _read(asked: Attempt) -> int:
+    counted = None if asked.reply is None else asked.reply.usage.prompt_tokens
+    if counted is not None:
+        return counted
+    return sum(estimate_tokens(message.content) for message in asked.prompt.messages)
 
 
 def balance(users: Sequence[HeldOut]) -> tuple[float, float]:
@@ -209,7 +223,7 @@ def balance(users: Sequence[HeldOut]) -> tuple[float, float]:
 
 def forgotten(probe: Probed, bank: LiveBank) -> float:
     """M-Fail: share of the turns that an answer rests on which no memory names as its source."""
-    kept = {turn for record in bank.state for turn in record.source_turns}
+    kept = {turn for record in bank.state if record.kind != "turn" for turn in record.source_turns}
     return fmean(float(turn not in kept) for turn in probe.source_turns)
 
 

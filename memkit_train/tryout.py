@@ -9,12 +9,11 @@ from pathlib import Path
 
 from memkit.embedders import make_embedder
 from memkit.models import JSON
-from memkit.seams.backbone import Backbone
-from memkit_train.collect import judged, open_source, validation
+from memkit_train.collect import judged, open_source
 from memkit_train.config import TrainConfig
 from memkit_train.gate import Exposure, Verdict
-from memkit_train.replay.env import Env, Policy, beside
-from memkit_train.replay.practice import settings_of
+from memkit_train.replay.env import Env, Policy
+from memkit_train.replay.served_with import served_with
 from memkit_train.report.folder import Tick
 from memkit_train.rewards import Answers, CachedBackbone
 from memkit_train.trial import Trial, trials
@@ -24,36 +23,33 @@ CASES = 20
 
 def tried(
     config: TrainConfig, adapter: Path | None, parent: Path | None, cache: Path | None = None, tick: Tick | None = None,
-    most: int | None = None, *, on_validation: bool = False, others: Backbone | None = None,
+    most: int | None = None,
 ) -> tuple[Trial, Trial]:  # fmt: skip
-    """Candidate and parent on the held-out users (or on those that a ladder decides by), by one backbone that counts
-    what it would have written unmasked. `others` answers in the roles that are not trained; None: the base does."""
+    """Candidate and parent on the held-out users, by one backbone that counts what it would have written unmasked."""
     from memkit.backbones import make_backbone
     from memkit.backbones.hf import HFBackbone
 
     embedder = make_embedder(config.data.embedder)
     with open_source(config) as source:
-        chosen = validation(source, config) if on_validation else None
-        users = list(islice(judged(source, config, embedder, chosen), most))
-        settings = settings_of(source, config.data)
+        users = list(islice(judged(source, config, embedder), most))
+        served = served_with(source, config.data)
     with HFBackbone(
         config.model.base, threads=1, dtype=config.model.dtype, device=config.model.device, validity_sample=1.0
     ) as backbone:
         for name, folder in (("candidate", adapter), ("parent", parent)):
             if folder is not None:
                 backbone.load_adapter(name, folder)
-        cast = beside(backbone, others, config.data.roles)
         policies = [
-            Policy(cast, name if folder is not None else None, roles=config.data.roles, name=name)
+            Policy(backbone, name if folder is not None else None, roles=config.data.roles, name=name)
             for name, folder in (("candidate", adapter), ("parent", parent))
         ]
-        frozen = cast if config.model.answerer is None else make_backbone(config.model.answerer)
-        answers = Answers(CachedBackbone(frozen, cache), embedder, settings=settings)
+        frozen = backbone if config.model.answerer is None else make_backbone(config.model.answerer)
+        answers = Answers(CachedBackbone(frozen, cache), embedder, served=served)
         ours, theirs = trials(
-            Env(embedder, settings), policies, users, answers, metric=config.gate.target, timed=True,
+            Env(embedder, served), policies, users, answers, metric=config.gate.target, timed=True,
             progress=None if tick is None else lambda done, total: tick("evaluate", done, total, {}),
         )  # fmt: skip
-        if frozen is not cast:
+        if frozen is not backbone:
             frozen.close()
     return ours, theirs
 

@@ -1,4 +1,4 @@
-"""`python -m tests.api_page` writes examples/guides/api.md from the signatures and docstrings of what users call.
+"""`python -m tests.api_page` writes docs/guides/api.md from the signatures and docstrings of what users call.
 A test compares the two."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from memkit.adapters import AdapterSet, GuardPolicy, VLLMHost
 from memkit.models import MemoryRecord, Op, Turn
 from memkit.ops import GuardLimits
 
-PAGE = Path(__file__).parents[1] / "examples" / "guides" / "api.md"
+PAGE = Path(__file__).parents[1] / "docs" / "guides" / "api.md"
 _HEAD = """# The API
 
 Made from the source by `python -m tests.api_page`; a test keeps it true. `AsyncMemory` has the same verbs, awaitable;

@@ -1,4 +1,5 @@
-"""The rules of the house, read off the source: who may import whom, what stays light, what is never written."""
+"""The rules of the house, read off the source: who may import whom, what stays light, what is never written, and that
+the map of the house in docs/ shows it as it is."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -38,7 +40,7 @@ IMPORT_NAMES = {
 }  # fmt: skip
 COMES_WITH = {
     "numpy": "lancedb", "pyarrow": "lancedb", "tokenizers": "transformers", "huggingface_hub": "transformers",
-    "jinja2": "torch", "click": "typer", "_pytest": "pytest",
+    "jinja2": "torch", "_pytest": "pytest",
     "langchain_core": "langchain",
 }  # fmt: skip
 """Packages that are part of another one's interface, and so are declared through it."""
@@ -112,6 +114,20 @@ def test_imports_run_one_way() -> None:
             elif other is not None and LAYER[other] > LAYER[room]:
                 wrong.append(f"{where(path, line)}: {room} imports {other}, which is built on it")
     assert wrong == []
+
+
+ENGINE_KNOWS = {"engine", "errors", "memo", "models", "text", "ops", "roles", "retrieval", "filters", "seams"}
+
+
+def test_the_engine_is_pure() -> None:
+    """No journal, no store, no configuration, no clock of its own, and no type of them either."""
+    found = [
+        f"{where(path, line)}: {module}"
+        for path in sources("memkit/engine")
+        for module, line in imports(path, typing=True)
+        if room_of(module) not in ENGINE_KNOWS | {None} or module.split(".")[0] in ("os", "time", "threading")
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize("package", ["memkit", "memkit_train"])
@@ -287,3 +303,75 @@ def test_errors_are_drawn_as_they_are() -> None:
         if isinstance(value, type) and issubclass(value, errors.MemkitError)
     }
     assert drawn == defined
+
+
+STILL_TWICE = {
+    "Ask",
+    "Asked",
+    "Batch",
+    "Case",
+    "Clock",
+    "Compared",
+    "Condition",
+    "Decided",
+    "Decision",
+    "Episode",
+    "Finding",
+    "Item",
+    "Known",
+    "Outcome",
+    "Plan",
+    "Probe",
+    "Problem",
+    "Reader",
+    "Reading",
+    "Said",
+    "Shape",
+    "Split",
+    "Stage",
+    "State",
+    "Talk",
+    "Told",
+    "Verdict",
+    "_Guard",
+    "_Section",
+}
+"""Names of classes that two modules still share. This list only shrinks."""
+
+
+def test_no_two_classes_have_one_name() -> None:
+    homes: defaultdict[str, list[str]] = defaultdict(list)
+    for path in sources("memkit", "memkit_train"):
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(where(path, node.lineno))
+    twice = {name: places for name, places in homes.items() if len(places) > 1}
+    assert {name: twice[name] for name in twice.keys() - STILL_TWICE} == {}, "use the words of docs/glossary.md"
+    assert STILL_TWICE - twice.keys() == set(), "these are single by now: take them off the list"
+
+
+DOCS = ROOT / "docs"
+
+
+def cells(page: Path, column: int = 0) -> str:
+    """One column of all tables of a page."""
+    rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line.startswith("|")]
+    return "\n".join(row[column] for row in rows)
+
+
+def test_the_map_of_the_rooms_is_true() -> None:
+    shown = set(re.findall(r"`(\w+/\w+)`", cells(DOCS / "architecture.md")))
+    assert {name for name in shown if not (ROOT / name).is_dir() and not (ROOT / f"{name}.py").is_file()} == set()
+    assert {f"memkit/{room}" for room in LAYER} - shown == set(), "every room of memkit stands in docs/architecture.md"
+
+
+def test_the_glossary_names_classes_that_exist() -> None:
+    named = set(re.findall(r"`(\w+)`", cells(DOCS / "glossary.md", column=2)))
+    nodes = (node for path in sources("memkit", "memkit_train") for node in ast.walk(tree(path)))
+    assert named - {node.name for node in nodes if isinstance(node, ast.ClassDef)} == set()
+
+
+def test_every_page_is_listed() -> None:
+    listed = (DOCS / "README.md").read_text()
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"README.md"}
+    assert {page for page in pages if f"]({page})" not in listed} == set()

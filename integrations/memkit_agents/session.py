@@ -17,6 +17,7 @@ from agents.memory import Session, SessionSettings
 from agents.run_config import CallModelData, ModelInputData
 
 from memkit import AsyncMemory, Memory
+from memkit.engine.words import rows_of
 from memkit.errors import Conflict, NotFound, UndoConflict
 from memkit.models import OpDraft, Turn
 from memkit.ops import make_op_id
@@ -175,6 +176,7 @@ def _taken_back(bank: OpenBank, turn: Turn) -> bool:
         drafts, whole = taking_back(turn.turn_id, bank.ops(intake_id=turn.intake_id), bank.get)
         if stuck:
             drafts, whole = [], False
+        drafts += [OpDraft("delete", row.id) for row in rows_of(turn, bank.get)]
         try:
             bank.commit(drafts or [OpDraft("noop")], expected_seq=seq, decision_id=popped(turn.turn_id))
         except UndoConflict:

@@ -19,7 +19,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from memkit import AsyncMemory, Memory
 from memkit.models import digest
-from memkit_plug.talk import Message, Recalled, Talk, session_of, text_of
+from memkit_plug.talk import Message, Recalled, Talk, plain, session_of, text_of
 
 _REMEMBERED = 1_024
 """Questions whose recall is kept until their run ends, so that every model call of a run sees the same block."""
@@ -54,6 +54,7 @@ class MemkitMiddleware(AgentMiddleware[Any, Any]):
         learn: bool = True,
     ) -> None:
         super().__init__()
+        plain(memory)
         self._memory, self._user_id, self._agent_id = memory, user_id, agent_id
         self._max_tokens, self._learn = max_tokens, learn
         if isinstance(user_id, str):

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from memkit import AsyncMemory, Memory
-from memkit.errors import IdempotencyConflict, InvalidInput, InvalidScope
+from memkit.errors import IdempotencyConflict, InvalidInput, InvalidScope, StoreClosed
 from memkit.inputs import optional_id, scope_id
 from memkit.models import digest
 
@@ -44,6 +45,7 @@ class Talk:
     max_tokens: int = 800
 
     def __post_init__(self) -> None:
+        plain(self.memory)
         scope_id(self.user_id, "user_id")
         optional_id(self.agent_id, "agent_id")
         optional_id(self.session_id, "session_id")
@@ -112,8 +114,16 @@ class Talk:
 
 
 def plain(memory: Memory | AsyncMemory) -> Memory:
-    """The synchronous verbs; whoever awaits runs them in a thread."""
-    return memory.sync if isinstance(memory, AsyncMemory) else memory
+    """The synchronous verbs; whoever awaits runs them in a thread. What is no memory is refused where a plug is made,
+    and not by every chat in silence."""
+    if isinstance(memory, AsyncMemory):
+        return memory.sync
+    if isinstance(memory, Memory):
+        return memory
+    raise InvalidInput(
+        f"{memory!r:.60} is no memory", why="a plug works on a memory that the app opens and closes",
+        fix='pass memkit.Memory("./memory"), or an AsyncMemory',
+    )  # fmt: skip
 
 
 def session_of(host_id: Any) -> str | None:
@@ -146,4 +156,7 @@ def _part_text(part: Any) -> str:
 
 
 def _failed(what: str, error: Exception) -> None:
+    if isinstance(error, StoreClosed):
+        words = "the memory is closed: chats go on without it. Keep it open for as long as the app runs"
+        warnings.warn(words, stacklevel=3)
     log.warning("a chat went on without memory: it could not be %s (%s)", what, type(error).__name__)

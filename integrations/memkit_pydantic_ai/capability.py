@@ -14,7 +14,7 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 
 from memkit import AsyncMemory, Memory
-from memkit_plug.talk import Recalled, Talk, session_of, text_of
+from memkit_plug.talk import Recalled, Talk, plain, session_of, text_of
 
 
 @dataclass
@@ -27,6 +27,9 @@ class MemkitCapability(AbstractCapability[Any]):
     learn: bool = field(default=True, kw_only=True)
     _talk: Talk | None = field(default=None, kw_only=True, repr=False)
     _recalled: Recalled | None = field(default=None, kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        plain(self.memory)
 
     async def for_run(self, ctx: RunContext[Any]) -> MemkitCapability:
         user_id = self.user_id if isinstance(self.user_id, str) else self.user_id(ctx)

@@ -27,7 +27,7 @@ from memkit.adapters.verify import Serving, check_serving, inspect, read_manifes
 from memkit.adapters.watch import Watcher
 from memkit.errors import AdapterError, BadReply, MemkitError, OpRejected, UnknownAlias
 from memkit.models import JSON
-from memkit.seams.backbone import GenReply, GenRequest
+from memkit.seams.backbone import GenReply, GenRequest, Replies
 from memkit.seams.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class AdapterSet:
         alias: str = "production",
         host: Callable[[], tuple[AdapterHost | None, frozenset[str]]] = lambda: (None, frozenset()),
         serving: Serving | None = None,
-        generate: Callable[[Sequence[GenRequest]], list[GenReply]] | None = None,
+        generate: Callable[[Sequence[GenRequest]], Replies] | None = None,
         keep: int = 2,
         drain_s: float = 30.0,
         poll_s: float = 0.25,
@@ -337,7 +337,7 @@ class AdapterSet:
             for lease in leases.values():
                 lease.close()
 
-    def _runner(self, generate: Callable[[Sequence[GenRequest]], list[GenReply]]) -> ShadowRunner:
+    def _runner(self, generate: Callable[[Sequence[GenRequest]], Replies]) -> ShadowRunner:
         with self._starting:
             if self._shadow is None:
                 self._shadow = ShadowRunner(
@@ -361,11 +361,17 @@ def outcomes(decided: DecidedTurn, alias: str) -> Sequence[Outcome]:
             valid=not any(isinstance(call.error, BadReply | OpRejected) for call in calls),
             error=any(call.reply is None or call.reply.adapter != adapter for call in calls),
             deletions=None if answered else sum(draft.action == "delete" for call in calls for draft in call.drafts),
-            latency_ms=None if answered else sum(call.reply.latency_ms for call in calls if call.reply is not None),
+            tokens=None if answered else _tokens([call.reply for call in calls if call.reply is not None]),
         )
         for adapter, calls in by_adapter.items()
         for answered in [all(call.role == "answerer" for call in calls)]
     ]  # fmt: skip
+
+
+def _tokens(replies: Sequence[GenReply]) -> int | None:
+    counts = [n for reply in replies for n in (reply.usage.prompt_tokens, reply.usage.completion_tokens)]
+    known = [n for n in counts if n is not None]
+    return sum(known) if known and len(known) == len(counts) else None
 
 
 def _actor(actor: str | None) -> str:

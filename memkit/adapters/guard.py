@@ -27,8 +27,9 @@ class Outcome:
     """It gave no reply, or another adapter than the one that was asked for produced it."""
     deletions: int | None = 0
     """None where nothing could be deleted: an answer."""
-    latency_ms: float | None = None
-    """None where it compares with nothing: no reply, or an answer beside turns."""
+    tokens: int | None = None
+    """Read and written. None where they compare with nothing: not counted by the model's server, or an answer beside
+    turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,9 @@ class GuardPolicy:
     max_errors: float = 0.10
     max_deletions: float = 0.5
     """Mean deletions per turn."""
-    max_slowdown: float = 3.0
-    """Median latency over that of the other adapters."""
+    max_tokens: float = 3.0
+    """Median of a turn's tokens over that of the other adapters. Counted, not timed: how busy a server is at the moment
+    is no adapter's doing."""
     z: float = 3.3
     """Width of the confidence interval: about one false alarm in two thousand looks."""
 
@@ -97,7 +99,7 @@ class Guard:
                 "invalid": fmean(not one.valid for one in turns),
                 "errors": fmean(one.error for one in turns),
                 "deletions": fmean(_deletions(turns) or [0.0]),
-                "latency_ms": _typical_latency(turns),
+                "tokens": _typical_tokens(turns),
             }
             for key, turns in windows.items()
         }
@@ -119,10 +121,10 @@ class Guard:
             if least > limit:
                 return Breach(alias, adapter, "deletions", fmean(deletions), limit, len(deletions))
         if compare:
-            limit = policy.max_slowdown * _typical_latency(compare)
-            mine = _typical_latency(turns)
+            limit = policy.max_tokens * _typical_tokens(compare)
+            mine = _typical_tokens(turns)
             if limit > 0 and mine > limit:
-                return Breach(alias, adapter, "latency_ms", mine, limit, count)
+                return Breach(alias, adapter, "tokens", mine, limit, count)
         return None
 
 
@@ -130,8 +132,8 @@ def _deletions(turns: Sequence[Outcome]) -> list[float]:
     return [float(one.deletions) for one in turns if one.deletions is not None]
 
 
-def _typical_latency(turns: Sequence[Outcome]) -> float:
-    known = [one.latency_ms for one in turns if one.latency_ms is not None]
+def _typical_tokens(turns: Sequence[Outcome]) -> float:
+    known = [one.tokens for one in turns if one.tokens is not None]
     return median(known) if known else 0.0
 
 

@@ -10,6 +10,7 @@ from memkit.adapters.adapter_set import AdapterSet
 from memkit.adapters.hosts.base import AdapterHost
 from memkit.adapters.plan import MODEL_ROLES
 from memkit.adapters.verify import Serving
+from memkit.engine.drive import within
 from memkit.errors import InvalidConfig
 from memkit.seams.backbone import Backbone
 
@@ -25,6 +26,7 @@ def open_adapters(
     *,
     alias: str,
     backbone: Callable[[], Backbone],
+    deadline_s: float,
     prompt_hashes: Callable[[], Mapping[str, str]],
     embedder: str,
 ) -> AdapterSet:
@@ -43,7 +45,7 @@ def open_adapters(
         alias=alias,
         host=host,
         serving=serving,
-        generate=lambda requests: backbone().generate(requests),
+        generate=lambda requests: within(backbone(), deadline_s)(requests),
         **options,
     )
 

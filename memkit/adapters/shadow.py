@@ -19,10 +19,10 @@ from typing import Any
 
 from memkit.adapters._sqlite import typed
 from memkit.adapters.router import Lease
-from memkit.errors import MemkitError
+from memkit.errors import MemkitError, ModelError
 from memkit.models import JSON, normalise
 from memkit.roles.base import AnswerDraft, Prompt
-from memkit.seams.backbone import GenReply, GenRequest
+from memkit.seams.backbone import GenRequest, Replies
 
 log = logging.getLogger("memkit.adapters")
 _QUEUE = 64
@@ -172,7 +172,7 @@ class ShadowRunner:
 
     def __init__(
         self,
-        generate: Callable[[Sequence[GenRequest]], list[GenReply]],
+        generate: Callable[[Sequence[GenRequest]], Replies],
         write: Callable[[Compared], None],
         now: Callable[[], str],
     ) -> None:
@@ -224,6 +224,8 @@ class ShadowRunner:
         error = ""
         try:
             (reply,) = self._generate([replace(task.request, adapter=candidate, max_calls=1)])
+            if isinstance(reply, ModelError):
+                raise reply
             if reply.adapter != candidate:
                 error = "another adapter answered"
             else:

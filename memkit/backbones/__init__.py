@@ -13,9 +13,10 @@ from memkit.errors import InvalidConfig, MissingExtra
 from memkit.roles.base import RoleName
 from memkit.seams.backbone import Backbone
 
-__all__ = ["check_options", "make_backbone", "tiny_path"]
+__all__ = ["check_model", "make_backbone", "tiny_path"]
 
 _ROLES = (*get_args(RoleName), "default")
+_LOCAL_PACKAGES = ("torch", "transformers", "peft", "safetensors")
 _SPECS = 'None (rules), "openai:NAME", "hf:PATH_OR_ID", "tiny", a function of messages, a Backbone, or roles → these'
 
 
@@ -48,25 +49,70 @@ def make_backbone(spec: Any, *, base_url: str | None = None, api_key: Any = None
         from memkit.backbones.function import CallableBackbone
 
         return _built(CallableBackbone, spec, options, "a function")
-    raise InvalidConfig(
-        f"model {_kind(spec)} is unknown", why=f"a model is {_SPECS}", fix="pass one of these as model="
-    )
+    raise _unknown(spec)
 
 
-def check_options(spec: Any, options: Mapping[str, Any]) -> None:
-    """Refuse an option that nothing reads (a misspelt argument of `Memory` ends up here) before anything is written,
-    although the backbone is made when it is first needed."""
+def check_model(spec: Any, options: Mapping[str, Any]) -> None:
+    """Refuse what can be known to be wrong before anything is written, although the backbone is made when it is first
+    needed: a model of no kind, a missing key, package or folder, and an option that nothing reads (a misspelt argument
+    of `Memory` ends up here). Nothing is loaded, and nothing asked over the network."""
     if isinstance(spec, Mapping):
-        for one in cast(Mapping[str, Any], spec).values():
+        roles = cast(Mapping[str, Any], spec)
+        _check_roles(roles)
+        for one in roles.values():
             if isinstance(one, str):
-                check_options(one, options if _hosted(one) else _without_access(options))
+                check_model(one, options if _hosted(one) else _without_access(options))
     elif not isinstance(spec, str):
-        make_backbone(spec, **options)
-    elif (_hosted(spec) or _local(spec)) and options:
-        known = inspect.signature(_class_of(spec)).parameters
-        for name in options if _hosted(spec) else _without_access(options):
-            if name not in known:
-                raise _no_option(name, spec)
+        if spec is not None or options:
+            make_backbone(spec, **options)
+    elif _hosted(spec):
+        _check_names(spec, options)
+        make_backbone(spec, **options).close()
+    elif _local(spec):
+        _check_local(spec, options)
+    else:
+        raise _unknown(spec)
+
+
+def _check_local(spec: str, options: Mapping[str, Any]) -> None:
+    if options:
+        _check_names(spec, _without_access(options))
+    if spec == "tiny":
+        tiny_path()
+        return
+    name = spec.removeprefix("hf:")
+    if (not name or name[0] in "./~") and not Path(name or "/nowhere").expanduser().is_dir():
+        raise InvalidConfig(
+            f"no checkpoint at {name!r}", why="there is no such folder",
+            fix="give a folder with config.json and *.safetensors, or an id such as Qwen/Qwen2.5-0.5B-Instruct",
+        )  # fmt: skip
+    missing = next((one for one in _LOCAL_PACKAGES if importlib.util.find_spec(one) is None), None)
+    if missing is not None:
+        raise MissingExtra(
+            "cannot run a model in this process", why=f"the package {missing} is not installed",
+            fix='pip install "memkit[local]"',
+        )  # fmt: skip
+
+
+def _check_names(spec: str, options: Mapping[str, Any]) -> None:
+    known = inspect.signature(_class_of(spec)).parameters
+    for name in options:
+        if name not in known:
+            raise _no_option(name, spec)
+
+
+def _check_roles(spec: Mapping[str, Any]) -> None:
+    unknown = [role for role in spec if role not in _ROLES]
+    if unknown:
+        raise InvalidConfig(f"role {unknown[0]!r} is unknown", why=f"roles are {', '.join(_ROLES)}", fix="correct it")
+
+
+def _unknown(spec: Any) -> InvalidConfig:
+    named = isinstance(spec, str) and spec.strip() and len(spec) < 100
+    fix = f'pass model="openai:{spec}" for a hosted model, or "hf:{spec}" for weights of your own' if named else ""
+    return InvalidConfig(
+        f"model {_kind(spec)} is unknown", why=f"a model is {_SPECS}", fix=fix or "pass one of these as model="
+    )
 
 
 def tiny_path() -> Path:
@@ -86,9 +132,7 @@ def tiny_path() -> Path:
 def _routed(spec: Mapping[str, Any], *, base_url: str | None, api_key: Any, options: Mapping[str, Any]) -> Backbone:
     from memkit.backbones.routed import RoutedBackbone
 
-    unknown = [role for role in spec if role not in _ROLES]
-    if unknown:
-        raise InvalidConfig(f"role {unknown[0]!r} is unknown", why=f"roles are {', '.join(_ROLES)}", fix="correct it")
+    _check_roles(spec)
     made: dict[Any, Backbone] = {}
 
     def made_once(one: Any) -> Backbone:

@@ -14,14 +14,10 @@ from memkit.backbones._rules_dates import RELATIVE, resolve_dates
 from memkit.backbones._rules_person import third_person
 from memkit.backbones._rules_requests import asks_to_forget, correction, forgetting, standing
 from memkit.backbones._rules_said import (
-    FOREIGN,
     GREETING,
     JOKE,
-    LONG,
-    PASTED,
     QUESTION,
     REQUEST,
-    UNREAL,
     UNSURE,
     clauses,
     is_reported,
@@ -203,7 +199,12 @@ def _as_told(said: str, name: str, turn: Turn) -> str | None:
     """What the user asked to remember, where it is a statement about something: `the wifi password is hunter2`."""
     words = said.split()
     at = next((n for n, word in enumerate(words[:8]) if n > 1 and word.lower() in ("is", "are", "isn't", "aren't")), 0)
-    if not at or words[0].lower() not in ("the", "my", "our", "every") or "I" in words[:at] or _SECOND_PERSON.search(said):
+    if (
+        not at
+        or words[0].lower() not in ("the", "my", "our", "every")
+        or "I" in words[:at]
+        or _SECOND_PERSON.search(said)
+    ):
         return None
     statement = _whole(" ".join(words[: at + 1]), " ".join(words[at + 1 :]), bare=False)
     return _written(statement, name, turn) if statement else None
@@ -214,7 +215,7 @@ _CALENDAR = frozenset(
     """monday tuesday wednesday thursday friday saturday sunday january february march april may june july august
     september october november december christmas easter xmas""".split()  # noqa: SIM905
 )
-_MONTH = "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"  # noqa: E501
+_MONTH = "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 _DATE_LEAD = re.compile(
     rf"^(?P<when>(?:{RELATIVE.pattern}|(?:in|on|since|every|after|before) (?:{_MONTH}\b ?(?:\d{{1,4}}(?:st|nd|rd|th)?)?(?: (?:19|20)\d\d)?"
     rf"|\d{{1,2}}(?:st|nd|rd|th)? {_MONTH}(?: (?:19|20)\d\d)?|(?:19|20)\d\d|the (?:summer|winter|spring|autumn|fall|morning|evening|weekend)"
@@ -281,7 +282,25 @@ _SKILLS = frozenset("swim drive cook dance sing read ski ride climb".split())  #
 _CANNOT = frozenset("don't doesn't can't cannot won't never".split())  # noqa: SIM905
 _HOPES = frozenset("want wants plan plans hope hopes intend intends wanna".split())  # noqa: SIM905
 _PLANNED = frozenset("planned decided hoped intended".split())  # noqa: SIM905
-_LIKES = frozenset("like love hate enjoy prefer dislike adore liked loved hated enjoyed likes loves hates enjoys".split())  # noqa: SIM905, E501
+_LIKES = frozenset(
+    [
+        "like",
+        "love",
+        "hate",
+        "enjoy",
+        "prefer",
+        "dislike",
+        "adore",
+        "liked",
+        "loved",
+        "hated",
+        "enjoyed",
+        "likes",
+        "loves",
+        "hates",
+        "enjoys",
+    ]
+)
 
 
 def _predicate(lead: str, verb: str, rest: str, *, plain: bool = False, soon: bool = False) -> str | None:
@@ -317,7 +336,11 @@ def _predicate(lead: str, verb: str, rest: str, *, plain: bool = False, soon: bo
         if verb == "wanna":
             more, second = rest, "to"
         base, after = _base(more)
-        return _verbal(f"{lead}{'' if verb == 'wanna' else ' to'} {base}", base, after) if second == "to" and base in PLANS else None
+        return (
+            _verbal(f"{lead}{'' if verb == 'wanna' else ' to'} {base}", base, after)
+            if second == "to" and base in PLANS
+            else None
+        )
     if verb == "would" and second in ("like", "love"):
         to, rest_of = (more.split(" ", 1) + [""])[:2] if more else ("", "")
         base, after = _base(rest_of)
@@ -333,7 +356,9 @@ def _predicate(lead: str, verb: str, rest: str, *, plain: bool = False, soon: bo
 _AT_AN_AGE = re.compile(r"^(?:\d{1,3}$|(?:a|an) (?:kid|child|teen\w*|baby|student|girl|boy)\b|going\b|gonna\b)", re.I)
 _NOUNS_TOO = frozenset("run work study dance play walk hike drive read".split())  # noqa: SIM905
 _WILL = frozenset("move marry graduate retire visit travel start quit".split())  # noqa: SIM905
-_SOON = re.compile(rf"\b(?:tomorrow|next|on|in {_MONTH}|this (?:week|weekend|month|year|summer|winter))\b", re.IGNORECASE)
+_SOON = re.compile(
+    rf"\b(?:tomorrow|next|on|in {_MONTH}|this (?:week|weekend|month|year|summer|winter))\b", re.IGNORECASE
+)
 
 
 def _base(text: str) -> tuple[str, str]:
@@ -346,7 +371,7 @@ _NO_OBJECT = frozenset(
     code program run volunteer commute travel hike jog walk exercise drive retire graduate marry read write teach pray
     fast study train move divorce work""".split()  # noqa: SIM905
 )
-_WITH_PLACE = frozenset("live reside go belong suffer listen specialise specialize identify travel commute".split())  # noqa: SIM905, E501
+_WITH_PLACE = frozenset("live reside go belong suffer listen specialise specialize identify travel commute".split())  # noqa: SIM905
 _FIRST_OF_PLACE = re.compile(
     r"^(?:(?:back|down|up|out|over|together|alone|abroad|right|just|here|there|home|apart|around) ?)*"
     r"(?:in|at|on|to|near|with|by|from|for|as|of|off|across|outside|inside|abroad|here|there|alone|together|hiking"
@@ -397,9 +422,11 @@ _OF_THE_TALK = re.compile(
     re.IGNORECASE,
 )
 """What is liked here and now rather than in general."""
-_TO_DO = re.compile(rf"^to (?:{'|'.join(sorted(BASES))}|be|see|say|know|find|link|look|help|show|keep)\b", re.IGNORECASE)
+_TO_DO = re.compile(
+    rf"^to (?:{'|'.join(sorted(BASES))}|be|see|say|know|find|link|look|help|show|keep)\b", re.IGNORECASE
+)
 _DONE_TO = frozenset("plan move go love like hate prefer learn start begin try decide".split())  # noqa: SIM905
-_HABITUAL = frozenset("smoke vape drink cook bake paint draw knit sew garden meditate surf ski climb sail code".split())  # noqa: SIM905, E501
+_HABITUAL = frozenset("smoke vape drink cook bake paint draw knit sew garden meditate surf ski climb sail code".split())  # noqa: SIM905
 _DATED_ONLY = re.compile(
     rf"^(?:{RELATIVE.pattern}|in (?:19|20)\d\d|(?:every|twice|once) .{{1,30}}|regularly|professionally|a lot)$",
     re.IGNORECASE,
@@ -408,7 +435,7 @@ _A_THING = r"(?:an?|my|our|the|two|three|four|five|another|\d{1,6}|some|new)\b"
 _OF_ITS_KIND: dict[str, re.Pattern[str]] = {
     verb: re.compile(rf"^(?:{kind})", re.IGNORECASE)
     for verb, kind in {
-        "get": rf"(?:an?|my|our|two|three|another|some|new|the (?:job|flu|keys|results)) (?!(?:email|e-mail|mail|letter|message|text|call|reply|answer|reminder|point|feeling|idea|error"
+        "get": r"(?:an?|my|our|two|three|another|some|new|the (?:job|flu|keys|results)) (?!(?:email|e-mail|mail|letter|message|text|call|reply|answer|reminder|point|feeling|idea|error"
         r"|notification|quote|lot|bit)\b)|married|engaged|promoted|fired|laid off|divorced|hired|accepted|into|pregnant"
         r"|diagnosed|rid of|up at|seasick|carsick|migraines|hives|vaccinated|tested",
         "do": r"yoga|pilates|judo|karate|crossfit|ballet|ceramics|pottery|my (?:phd|master|degree|thesis|internship)"
@@ -465,7 +492,9 @@ _A_ROLE = re.compile(
     r"|dream|pain|problem|pity|bot|robot|unicorn|couple of (?:minutes|days)|big deal|must|mix|loss|hard|huge (?:mess|deal))\b)[\w]",
     re.IGNORECASE,
 )
-_NOT_LASTING = re.compile(r"^(?:a|an) (?:[\w-]+ )?(?:day|time|moment|week|idea|one|question|mood|place)\b", re.IGNORECASE)
+_NOT_LASTING = re.compile(
+    r"^(?:a|an) (?:[\w-]+ )?(?:day|time|moment|week|idea|one|question|mood|place)\b", re.IGNORECASE
+)
 _OF_A_STATE = re.compile(
     r"^(?:intolerant|to|and|or|since|for|but|by|now|with|from|in|as|any ?more|again|so|because|too|also|at|on|until"
     r"|\w+ly|(?:next|this|last) \w+|even though|though)\b",
@@ -560,11 +589,38 @@ def _mine(said: str) -> str | None:
     return _predicate(lead, verb, rest)
 
 
-_NOT_IN_NOUN = frozenset("and or but who that which whose when i of guy with without thing whole last next other".split())  # noqa: SIM905, E501
+_NOT_IN_NOUN = frozenset(
+    [
+        "and",
+        "or",
+        "but",
+        "who",
+        "that",
+        "which",
+        "whose",
+        "when",
+        "i",
+        "of",
+        "guy",
+        "with",
+        "without",
+        "thing",
+        "whole",
+        "last",
+        "next",
+        "other",
+    ]
+)
 
 
 def _is_verb(word: str) -> bool:
-    return word in _COPULAS or word in THIRD or word in PAST or word in _CANNOT or (word in HABITS and word not in _NOUNS_TOO)
+    return (
+        word in _COPULAS
+        or word in THIRD
+        or word in PAST
+        or word in _CANNOT
+        or (word in HABITS and word not in _NOUNS_TOO)
+    )
 
 
 _COPULAS = frozenset("is are was were has have had isn't aren't will want wants plans doesn't can't".split())  # noqa: SIM905
@@ -580,13 +636,32 @@ def _is_said_of(noun_phrase: list[str], rest: str) -> bool:
     if _is_state(value):
         return True
     if head in PEOPLE or head in PETS:
-        return bool(re.match(r"^(?:called|named) \w|^(?:\d{1,3}|[A-Z][\w'-]+)(?: and (?:\d{1,3}|[A-Z][\w'-]+))?$", value))
+        return bool(
+            re.match(r"^(?:called|named) \w|^(?:\d{1,3}|[A-Z][\w'-]+)(?: and (?:\d{1,3}|[A-Z][\w'-]+))?$", value)
+        )
     return bool(re.match(rf"^(?:on|in|at) (?:\d|the \d|{_MONTH}\b|(?-i:[A-Z])|next)|^(?:next|this) \w+|^(?:\d|called |named )", value, re.I))  # fmt: skip
 
 
 _A_NAME = re.compile(r"^(?P<who>[A-Z][a-z][\w'-]*(?: [A-Z][a-z][\w'-]*)?) (?P<rest>.+)$")
 _SOMEBODY = re.compile(r"^(?:he|she)(?P<clitic>'s)? (?P<rest>.+)$", re.IGNORECASE)
-_OF_PEOPLE = frozenset("lives works loves likes hates prefers speaks studies plays lived worked moved adopted married".split())  # noqa: SIM905, E501
+_OF_PEOPLE = frozenset(
+    [
+        "lives",
+        "works",
+        "loves",
+        "likes",
+        "hates",
+        "prefers",
+        "speaks",
+        "studies",
+        "plays",
+        "lived",
+        "worked",
+        "moved",
+        "adopted",
+        "married",
+    ]
+)
 _NOT_NAMES = _CALENDAR | frozenset(
     """it that this there these those they he she you what everything something nothing everyone life time one some being
     really lots still next last the i we my our his her left right all both dad mum mom people anyone nobody most many
@@ -659,7 +734,8 @@ _SAID_OF_TIME = re.compile(
     re.IGNORECASE,
 )
 _SOMEBODY_NAMED = re.compile(
-    r"\b(?:" + "|".join(sorted(PEOPLE | PETS)) + r")\b|(?<=[a-z,] )[A-Z][a-z]+|\b(?:with|her|his|their)\b", re.IGNORECASE
+    r"\b(?:" + "|".join(sorted(PEOPLE | PETS)) + r")\b|(?<=[a-z,] )[A-Z][a-z]+|\b(?:with|her|his|their)\b",
+    re.IGNORECASE,
 )
 
 

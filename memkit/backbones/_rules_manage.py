@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from memkit.backbones._rules_dates import ABSOLUTE
 from memkit.backbones._rules_requests import meant
 from memkit.backbones._rules_verbs import ATTRIBUTES, PAST, THIRD
-from memkit.backbones._rules_words import PETS, STOP, content, phrases, stem, tokens
+from memkit.backbones._rules_words import PETS, content, phrases, stem, tokens
 from memkit.models import Action, normalise
 
 _LONGEST = 390
@@ -77,7 +77,9 @@ _SLOTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 _ATTRIBUTE = re.compile(r"^(?P<owner>\S+['’]s) (?P<noun>[\w -]{2,40}?) (?:is|are)(?: now)? (?P<value>.+)$")
-_CHANGED = re.compile(r"\bchanged (?:their|his|her) (?P<noun>[\w ]{2,30}?) (?:from [\w' -]{1,40} )?to (?P<value>.+)", re.I)
+_CHANGED = re.compile(
+    r"\bchanged (?:their|his|her) (?P<noun>[\w ]{2,30}?) (?:from [\w' -]{1,40} )?to (?P<value>.+)", re.I
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +128,12 @@ _ASIDE = frozenset(stem(word) for word in "memory thing stuff everything anythin
 
 
 def _correct(new: str, old: str, known: Sequence[Known]) -> Decision:
-    """`I meant Bergen`: in place of what was named, or of the only name or number of the newest memory."""
+    """`I meant Bergen, not Oslo`: in place of what was named. What it is that `I meant Bergen` corrects is a guess."""
     newest_first = sorted((one for one in known if one.whole), key=lambda one: -one.seq)
-    for one in newest_first if old else newest_first[:1]:
-        slot = old if old and _word(old).search(one.text) else _only_value(one.text, new) if not old else ""
-        if not slot:
+    for one in newest_first:
+        if not old or not _word(old).search(one.text):
             continue
-        text = _word(slot).sub(lambda _: new, one.text, count=1)
+        text = _word(old).sub(lambda _: new, one.text, count=1)
         twin = next((other for other in known if other is not one and _same_text(other.text, text)), None)
         if twin is None and len(text) <= _LONGEST and not _same_text(one.text, text):
             return Decision("update", one.handle, text)
@@ -141,14 +142,6 @@ def _correct(new: str, old: str, known: Sequence[Known]) -> Decision:
 
 def _word(text: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w){re.escape(text)}(?!\w)", re.IGNORECASE)
-
-
-def _only_value(text: str, new: str) -> str:
-    """The one name (or number) behind the subject, where there is just one and `new` is of that sort."""
-    rest = text[len(_subject(text)) :]
-    sort = r"\b\d[\w:.,]*\b" if new[0].isdigit() else r"\b[A-Z][\w'-]+(?: [A-Z][\w'-]+)*"
-    found = re.findall(sort, rest.split(" (before:")[0])
-    return found[0] if len(found) == 1 and (new[0].isdigit() or new[0].isupper()) else ""
 
 
 def _same_text(text: str, other: str | None) -> bool:

@@ -53,11 +53,48 @@ _NOT_NAMES = frozenset(
 
 _LANGUAGES = {
     name.casefold(): name
-    for name in (
-        "English French German Spanish Italian Portuguese Dutch Swedish Norwegian Danish Finnish Polish Czech Hungarian"
-        " Romanian Greek Turkish Russian Ukrainian Arabic Hebrew Hindi Bengali Urdu Tamil Chinese Mandarin Cantonese"
-        " Japanese Korean Vietnamese Thai Indonesian Malay Tagalog Filipino Swahili Catalan Latin Esperanto"
-    ).split()  # noqa: SIM905
+    for name in [
+        "English",
+        "French",
+        "German",
+        "Spanish",
+        "Italian",
+        "Portuguese",
+        "Dutch",
+        "Swedish",
+        "Norwegian",
+        "Danish",
+        "Finnish",
+        "Polish",
+        "Czech",
+        "Hungarian",
+        "Romanian",
+        "Greek",
+        "Turkish",
+        "Russian",
+        "Ukrainian",
+        "Arabic",
+        "Hebrew",
+        "Hindi",
+        "Bengali",
+        "Urdu",
+        "Tamil",
+        "Chinese",
+        "Mandarin",
+        "Cantonese",
+        "Japanese",
+        "Korean",
+        "Vietnamese",
+        "Thai",
+        "Indonesian",
+        "Malay",
+        "Tagalog",
+        "Filipino",
+        "Swahili",
+        "Catalan",
+        "Latin",
+        "Esperanto",
+    ]
 }
 _LANGUAGE = "(?P<language>" + "|".join(_LANGUAGES) + ")"
 _EVER = r"(?: (?:from now on|always|in (?:the )?future|every time|only|please|going forward)){0,2}"
@@ -113,13 +150,17 @@ def standing(clause: str, name: str) -> str | None:
     kept = _KEEP.match(clause)
     if kept:
         how = kept["how"].lower()
-        return f"{name} wants answers that are to the point." if how == "to the point" else f"{name} wants {how} answers."
+        return (
+            f"{name} wants answers that are to the point." if how == "to the point" else f"{name} wants {how} answers."
+        )
     without = _WITHOUT.match(clause)
     if without:
         return f"{name} wants no {without['what'].lower()} in answers."
     told = _INSTRUCTED.match(clause) or _FROM_NOW.match(clause)
     if told and not re.search(r"\b(?:it|that|this|them|these|those)$", told["rest"], re.IGNORECASE):
-        how = {"always": "always ", "never": "never ", "don't ever": "never "}[told.groupdict().get("how", "always").lower()]
+        how = {"always": "always ", "never": "never ", "don't ever": "never "}[
+            told.groupdict().get("how", "always").lower()
+        ]
         rest = re.sub(r"\byour\b", "its", told["rest"], flags=re.IGNORECASE)
         rest = re.sub(r" (?:please|from now on)$", "", rest, flags=re.IGNORECASE)
         return f"{name} wants the assistant to {how}{_they(rest)}."
@@ -127,7 +168,16 @@ def standing(clause: str, name: str) -> str | None:
 
 
 def _they(rest: str) -> str:
-    words = {"i": "they", "me": "them", "my": "their", "mine": "theirs", "i'm": "they are", "we": "they", "us": "them", "our": "their"}
+    words = {
+        "i": "they",
+        "me": "them",
+        "my": "their",
+        "mine": "theirs",
+        "i'm": "they are",
+        "we": "they",
+        "us": "them",
+        "our": "their",
+    }
     return " ".join(words.get(word.lower(), word) for word in rest.split())
 
 

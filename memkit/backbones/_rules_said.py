@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from memkit.backbones._rules_words import phrases
+from memkit.text.words import fold
 
 LONGEST = 4_000
 """Characters of a turn that somebody may have typed; longer ones are pasted."""
@@ -95,7 +96,7 @@ _LANGUAGE_TASK = re.compile(
     re.IGNORECASE,
 )
 _ITEM = re.compile(r"^\s*(?:[-*•–+]\s|\d{1,3}[.)]\s|\[[ x]?\]|\||#)")
-_QUOTE_MARKS = re.compile("[\"“”„«»]")
+_QUOTE_MARKS = re.compile('["“”„«»]')
 _TITLE_WORDS = 6
 _SAID_ALOUD = re.compile(r"[.!?](?:\s|$)|\n|^\s*(?:I|my|we|our|you)\b", re.IGNORECASE)
 _CUT = "\ue000"
@@ -168,7 +169,7 @@ def is_foreign(text: str) -> bool:
     if not letters:
         return False
     size = sum(map(len, letters))
-    if sum(len(word) for word in letters if not word.isascii()) > 0.3 * size:
+    if sum(len(word) for word in letters if not fold(word).isascii()) > 0.3 * size:
         return True
     ours, theirs = (sum(word in common for word in letters) for common in (_ENGLISH, _OTHERS))
     return theirs > ours or (ours == 0 and theirs > 0 and len(letters) > 3)
@@ -215,7 +216,9 @@ def plain(text: str) -> str:
     return " ".join(_FILLERS.sub(" ", text).split())
 
 
-_LEANS = ")(?<!".join(rf"\b{word}" for word in "think if that say said like know when since though as whether says".split())
+_LEANS = ")(?<!".join(
+    rf"\b{word}" for word in "think if that say said like know when since though as whether says".split()
+)
 _SPLIT = re.compile(
     r"(?:[,;:–—] ?| )(?:and|but|so|also|plus|then|because|given that|considering) (?=(?:I|we|my|our|I'\w{1,2}|we'\w{1,2})\b)"
     rf"|(?<!{_LEANS}) (?=I'm (?:not )?(?:vegan|vegetarian|allergic|lactose|diabetic|pregnant|c(?:o)?eliac)\b)"

@@ -13,7 +13,7 @@ from typing import Any
 
 from memkit.errors import BadReply, InvalidConfig, ModelError, ModelTimeout, ModelUnavailable, ReplyTooLarge
 from memkit.net.loop import LoopThread
-from memkit.seams.backbone import GenReply, GenRequest, all_or_error
+from memkit.seams.backbone import GenReply, GenRequest, Replies
 
 Call = Callable[[list[dict[str, str]]], "str | Awaitable[str]"]
 
@@ -47,11 +47,7 @@ class CallableBackbone:
     def max_parallel(self) -> int:
         return self._max_parallel
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-        return all_or_error(self.generate_each(requests))
-
-    def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
-        """Like `generate`, with an error in the place of each reply that did not come."""
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         if len(requests) == 1:
             return [self._outcome(requests[0])]
         waiting = iter(list(enumerate(requests)))

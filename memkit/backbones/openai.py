@@ -22,7 +22,7 @@ from memkit.net.client import Budget, JsonClient, PassingFailure, capped, capped
 from memkit.net.endpoint import configured
 from memkit.net.loop import network
 from memkit.net.secret import Secret
-from memkit.seams.backbone import GenReply, GenRequest, all_or_error
+from memkit.seams.backbone import GenReply, GenRequest, Replies
 from memkit.seams.clock import Clock, SystemClock
 
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -97,15 +97,11 @@ class OpenAIBackbone:
     def __repr__(self) -> str:
         return f"OpenAIBackbone({self._model!r}, base_url={self.endpoint!r})"
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-        return all_or_error(self.generate_each(requests))
-
-    def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
-        """Like `generate`, with an error in the place of each reply that did not come."""
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         return network.run(self._each(requests))
 
-    async def agenerate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-        return all_or_error(await network.run_async(self._each(requests)))
+    async def agenerate(self, requests: Sequence[GenRequest]) -> Replies:
+        return await network.run_async(self._each(requests))
 
     def stream(self, request: GenRequest) -> TextStream:
         """Chunks of the reply's text as they arrive; afterwards `.reply` holds the whole of it."""

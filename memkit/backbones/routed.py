@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from memkit.errors import ModelError
-from memkit.seams.backbone import Backbone, GenReply, GenRequest, all_or_error, generate_each
+from memkit.seams.backbone import Backbone, GenReply, GenRequest, Replies, style_of
 
 
 class RoutedBackbone:
@@ -31,19 +31,16 @@ class RoutedBackbone:
         return self._routes.get(role, self._default)
 
     def style_of(self, role: str) -> str:
-        return self.backbone_of(role).style
+        return style_of(self.backbone_of(role), role)
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-        return all_or_error(self.generate_each(requests))
-
-    def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         groups: dict[int, list[int]] = {}
         for index, request in enumerate(requests):
             groups.setdefault(id(self.backbone_of(request.prompt.role)), []).append(index)
         replies: dict[int, GenReply | ModelError] = {}
         for indices in groups.values():
             backbone = self.backbone_of(requests[indices[0]].prompt.role)
-            replies |= zip(indices, generate_each(backbone, [requests[index] for index in indices]), strict=True)
+            replies |= zip(indices, backbone.generate([requests[index] for index in indices]), strict=True)
         return [replies[index] for index in range(len(requests))]
 
     def close(self) -> None:

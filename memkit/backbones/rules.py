@@ -16,7 +16,7 @@ from memkit.backbones._rules_extract import NOT_THE_USER, Reading, read
 from memkit.backbones._rules_manage import Decision, Known, decide, find_forgotten
 from memkit.backbones._rules_requests import meant, to_forget
 from memkit.roles.base import Prompt
-from memkit.seams.backbone import GenReply, GenRequest, Usage
+from memkit.seams.backbone import GenReply, GenRequest, Replies, Usage
 
 IDENTITY = "rules/2"
 
@@ -39,7 +39,7 @@ class RuleBackbone:
     style = "compact"
     max_parallel = 64
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         return [self._reply(request.prompt) for request in requests]
 
     def close(self) -> None:
@@ -87,7 +87,9 @@ def _manage(prompt: Prompt) -> tuple[str, str]:
         return ("NOOP" if decision.handle is None else f"NOOP {decision.handle}"), why
     if again:
         return "ADD", ""
-    return " ".join(str(part) for part in (decision.action.upper(), decision.handle, decision.text) if part is not None), ""
+    return " ".join(
+        str(part) for part in (decision.action.upper(), decision.handle, decision.text) if part is not None
+    ), ""
 
 
 def _answer(prompt: Prompt) -> tuple[str, str]:

@@ -100,7 +100,7 @@ def add(
     if json:
         show.as_json(result)
     elif result.status == "parked":
-        show.out.print(f"[red]parked[/] {show.escape(result.reason)}  (kept; `memkit retry` tries again)")
+        show.out.print(f"[red]parked[/] {show.escape(result.reason or '')}  (kept; `memkit retry` tries again)")
     else:
         show.history(result.ops, f"{result.status}  trace {result.trace_id}")
     if result.status == "parked":
@@ -293,12 +293,20 @@ def import_(
         int | None, typer.Option("--user-label", help="Which label of a LangGraph namespace; by default, the last.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and check only.")] = False,
+    drop_dangling: Annotated[
+        bool, typer.Option("--drop-dangling", help="Leave out what refers to what the file does not hold.")
+    ] = False,
     embedder: Annotated[
         str | None, typer.Option("--embedder", help="Of a new store, or to embed at once; else the app does, later.")
     ] = None,
     json: Json = False,
 ) -> None:
     """Read a file that `memkit export` wrote, or move in from another system with --from."""
+    if source is not None and drop_dangling:
+        raise InvalidInput(
+            "--drop-dangling is for our own exports", why="the records of other systems do not refer to each other",
+            fix="leave it out, or leave --from out",
+        )  # fmt: skip
     if source is not None:
         moved: Any = importlib.import_module("memkit_migrate").run(
             source, str(path), str(store), user_id=user, user_label=-1 if user_label is None else user_label,
@@ -312,15 +320,20 @@ def import_(
             fix="leave them out, or say with --from whose format it is: mem0, langgraph or jsonl",
         )  # fmt: skip
     if dry_run:
-        count = portability.check(path)
+        found = portability.check(path, drop_dangling=drop_dangling)
     else:
         if not store.exists():
             portability.check(path)  # a bad file begins no store
         with opened(store, embedder=embedder, create=True) as memory:
-            count = memory.import_(path)
-    told = f"{count} records {'would be ' if dry_run else ''}read from {path}"
-    show.as_json({"records": count} | ({"dry_run": True} if dry_run else {})) if json else show.out.print(told)
-    if not count:
+            found = memory.import_(path, drop_dangling=drop_dangling)
+    if json:
+        dropped = {"dropped": found.dropped} if drop_dangling else {}
+        show.as_json({"records": found} | dropped | ({"dry_run": True} if dry_run else {}))
+    else:
+        show.out.print(f"{found} records {'would be ' if dry_run else ''}read from {path}")
+        for kind, count in found.dropped.items():
+            show.out.print(f"left out: {count} of kind {kind}, which refer to what the file does not hold")
+    if not found:
         raise typer.Exit(4)
 
 

@@ -42,6 +42,11 @@ class CachedEmbedder:
     def close(self) -> None:
         close_embedder(self._inner)
 
+    def forget(self) -> None:
+        """Drop the vectors: a text can be told from its vector."""
+        with self._lock:
+            self._rows.clear()
+
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         keys = [self._key(text) for text in texts]
         found: dict[bytes, NDArray[np.float32]] = {}

@@ -7,6 +7,8 @@ from Python's salted `hash`, so every process on every machine makes the same ve
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from hashlib import blake2b
 
@@ -14,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memkit.memo import remembered
-from memkit.text.stems import stem
-from memkit.text.words import STOP_WORDS, words
+from memkit.text.stems import english_stem
+from memkit.text.words import STOP_WORDS, cut_marks, word_of, words
 
 _STEM_SHARE = 1.0
 _STEM_POSITIONS = 4
@@ -23,6 +25,13 @@ _GRAM_SHARE = 0.7
 """Length of all of a word's n-gram positions together, beside its stem's."""
 _STOP_WEIGHT = 0.05
 _GRAM_SIZES = (3, 4)
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_WORD = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+(?:['’][^\W\d_{_UNSPACED}]+)*")
+_IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+_MARKS = re.compile("[\u0300-\u036f]+")
 
 _Sparse = tuple[NDArray[np.int64], NDArray[np.float64]]
 
@@ -55,7 +64,7 @@ class HashEmbedder:
 @remembered(4_096)
 def _text_vector(text: str, dim: int) -> NDArray[np.float32]:
     """The same text is embedded when it is looked up, when it is stored, and whenever either is replayed."""
-    found = [_word_vector(word, dim) for word in words(text)] or [_word_vector(text, dim)]
+    found = [_word_vector(word, dim) for word in _words(text)] or [_word_vector(text, dim)]
     positions = np.concatenate([positions for positions, _ in found])
     values = np.concatenate([values for _, values in found])
     vector = np.bincount(positions, weights=values, minlength=dim)
@@ -65,10 +74,26 @@ def _text_vector(text: str, dim: int) -> NDArray[np.float32]:
     return (vector / length).astype(np.float32)
 
 
+def _words(text: str) -> list[str]:
+    """As they were split when this embedder was made: how memkit splits them has changed since, a stored vector must
+    not."""
+    if text.isascii():
+        return words(text)
+    folded = unicodedata.normalize("NFKC", cut_marks(text)).casefold().replace("’", "'")
+    folded = _MARKS.sub("", unicodedata.normalize("NFD", folded))
+    out: list[str] = []
+    for piece in _WORD.findall(unicodedata.normalize("NFC", folded)):
+        if piece.isascii() or len(piece) == 1 or not _IS_UNSPACED.match(piece):
+            out.append(word_of(piece))
+        else:
+            out.extend(piece[i : i + 2] for i in range(len(piece) - 1))
+    return out
+
+
 @remembered(32_768)
 def _word_vector(word: str, dim: int) -> _Sparse:
     """Positions and values of one word. Long words are rarer and tell more, so they weigh more."""
-    root = stem(word)
+    root = english_stem(word)
     weight = _STOP_WEIGHT if word in STOP_WORDS else min(0.5 + 0.1 * len(root), 1.3)
     marked = f"<{word}>"
     grams = sorted({marked[i : i + n] for n in _GRAM_SIZES for i in range(len(marked) - n + 1)})

@@ -1,56 +1,71 @@
-"""One answer: render, generate, read; re-ask once or twice when the reply cannot be read."""
+"""From a question to an answer: show the memories, ask, read. No I/O and no clock: a generator, as `decide` is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import datetime
 
-from memkit.engine.decide import Attempt, ModelCall, Routing, Settings, was_cut
-from memkit.errors import BadReply, ModelError
+from memkit.engine.call import ModelCall, Routing, ask_until_readable
+from memkit.engine.drive import Steps
+from memkit.engine.served_with import ServedWith
+from memkit.errors import BadReply, MemkitError, ModelError
 from memkit.retrieval import Scored
-from memkit.roles import AnswerDraft, Answerer, Shown, reask_messages
-from memkit.seams.backbone import Backbone, GenRequest, Sampling
+from memkit.roles import AnswerDraft, Answerer, Prompt, Shown
+from memkit.seams.backbone import GenReply, Sampling
 
 
-def answer_steps(
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """`draft` is None where the model gave no readable answer; `error` says why. The call is logged either way."""
+
+    draft: AnswerDraft | None
+    call: ModelCall
+
+    @property
+    def text(self) -> str:
+        return "" if self.draft is None else self.draft.text
+
+    @property
+    def error(self) -> MemkitError | None:
+        return self.call.error
+
+    @property
+    def prompt(self) -> Prompt:
+        """The first one, before any re-ask."""
+        return self.call.prompt
+
+    @property
+    def reply(self) -> GenReply | None:
+        return self.call.reply
+
+    @property
+    def served(self) -> list[Shown]:
+        """The memories that the prompt showed, best first."""
+        return sorted(self.call.candidates, key=lambda one: -one.score)
+
+
+def answer(
     question: str,
     candidates: Sequence[Scored],
-    backbone: Backbone,
-    settings: Settings,
+    served: ServedWith,
     *,
     decision_id: str,
     state_seq: int,
     now: datetime,
     routing: Routing,
     sampling: Sampling,
-) -> tuple[AnswerDraft | None, ModelCall]:
-    """The answer, or None with the reason in `call.error`: the decision is logged either way."""
-    role = Answerer(settings.instructions, settings.style("answerer"))
-    shown = tuple(Shown(n, one.record, one.score, one.signals) for n, one in enumerate(candidates, start=1))
+) -> Steps[Answered]:
+    """`candidates`: the best `served.answer_candidates` memories, best first."""
+    role = Answerer(served.instructions, served.style("answerer"))
+    shown = [Shown(n, one.record, one.score, one.signals) for n, one in enumerate(candidates, start=1)]
     prompt = role.render(question, shown, now)
-    request = GenRequest(prompt, decision_id, routing.adapter, sampling, settings.deadline_s)
-    call = ModelCall(decision_id, "answerer", prompt, request, state_seq, routing, tuple(prompt.view.shown))
-    budget = 1 + settings.reasks
-    used = 0
-    while True:
-        try:
-            (reply,) = backbone.generate([replace(request, max_calls=budget - used)])
-        except ModelError as error:
-            call.attempts.append(Attempt(request.prompt, None, error))
-            call.error = error
-            return None, call
-        used += max(1, reply.usage.calls)
-        try:
-            parsed = role.parse(reply.text, request.prompt, cut=was_cut(reply))
-        except BadReply as error:
-            call.attempts.append(Attempt(request.prompt, reply, error))
-            if used >= budget:
-                call.error = error
-                return None, call
-            prompt = replace(request.prompt, messages=request.prompt.messages + reask_messages(reply.text, error))
-            request = replace(request, prompt=prompt, key=f"{decision_id}#{used}")
-            continue
-        call.attempts.append(Attempt(request.prompt, reply, None))
-        call.repairs = tuple(parsed.repairs)
-        return parsed.value, call
+    call = ModelCall.of(
+        prompt, decision_id, state_seq=state_seq, routing=routing, sampling=sampling,
+        candidates=tuple(prompt.view.shown),
+    )  # fmt: skip
+    try:
+        draft = yield from ask_until_readable(call, role.parse, served.reasks)
+    except (ModelError, BadReply):
+        return Answered(None, call)
+    return Answered(draft, call)

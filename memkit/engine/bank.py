@@ -3,18 +3,19 @@
 The runtime loads one per warm bank; replay builds one in memory. Both search and step it through this class, which is
 why a decision sees the same candidates in production and in training. A snapshot is a reference; a step is embedded and
 indexed when somebody searches it, from the nearest bank before it that was searched, so that the many states of a
-replay which nobody searches cost next to nothing."""
+replay which nobody searches cost next to nothing. Where nobody asks for more than rankings, as searches do, a bank has
+no `state`: it would be a copy of every record."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memkit.models import Kind, MemoryRecord, Op
+from memkit.models import Kind, MemoryRecord, Op, Turn
 from memkit.ops import BankState
 from memkit.retrieval import BankIndex, Query, RankerWeights, Scored, embed_text, rank
 from memkit.seams.embedder import Embedder
@@ -22,8 +23,6 @@ from memkit.seams.embedder import Embedder
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from memkit.store import Slice
 
 Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
 
@@ -67,10 +66,7 @@ class LiveBank:
             removed = [key for key in here if self.state.get(key) is None]
         else:
             start = before._index
-        if not changed and not removed:
-            return start
-        vectors = step.embedder.embed([embed_text(record) for record in changed])
-        return start.updated(list(zip(changed, vectors, strict=True)), removed)
+        return _updated(start, changed, removed, step.embedder)
 
     def _nearest(self, step: _Step) -> BankIndex:
         """The index of the nearest bank before that has one by now."""
@@ -91,19 +87,8 @@ class LiveBank:
 
     @classmethod
     def of(cls, records: Sequence[MemoryRecord], embedder: Embedder, seq: int) -> LiveBank:
-        if not records:
-            return cls(BankIndex.build((), None), seq)
-        return cls.with_vectors(records, embedder.embed([embed_text(record) for record in records]), seq)
-
-    @classmethod
-    def with_vectors(cls, records: Sequence[MemoryRecord], vectors: NDArray[np.float32], seq: int) -> LiveBank:
-        """`vectors[i]` belongs to `records[i]`; the order of the rows does not matter."""
-        return cls(BankIndex.build(records, vectors), seq)
-
-    @classmethod
-    def projected(cls, found: Slice) -> LiveBank:
-        """What LanceDB holds of a bank."""
-        return cls(BankIndex.of_columns(found.columns, found.vectors, found.stored), found.watermark)
+        vectors = embedder.embed([embed_text(record) for record in records]) if records else None
+        return cls(BankIndex.build(records, vectors), seq, BankState({record.id: record for record in records}, seq))
 
     @classmethod
     def joined(cls, parts: Sequence[LiveBank]) -> LiveBank:
@@ -113,10 +98,23 @@ class LiveBank:
     def __len__(self) -> int:
         return len(self.state if self._index is None else self._index)
 
+    @property
+    def memories(self) -> int:
+        """How many a manager has to do with: the words that were said are none."""
+        if self._index is not None:
+            return len(self._index) - int(self._index.kinds["turn"].sum())
+        return sum(record.kind != "turn" for record in self.state.values())
+
+    def said(self, turns: Collection[str]) -> list[MemoryRecord]:
+        """The words that were said in this bank; `turns` are those that must be among them."""
+        return [record for record in self.state if record.kind == "turn"]
+
     def after(self, ops: Sequence[Op], embedder: Embedder) -> LiveBank:
         """The bank after `ops`. Only what they changed will be embedded and re-indexed."""
         if not ops:
             return self
+        if "state" not in self.__dict__:
+            return self.searchable_after(ops, embedder)
         state = self.state.fold(ops)
         touched = {op.memory_id for op in ops if op.memory_id is not None and op.before != op.after}
         changed = [record for key in touched if (record := state.get(key)) is not None]
@@ -125,6 +123,20 @@ class LiveBank:
         return LiveBank(
             _Step(self if step is None else step.start, weakref.ref(self), changed, removed, embedder), state.seq, state
         )
+
+    def drawn_from(self, turns: Sequence[Turn]) -> list[MemoryRecord]:
+        """The memories that name one of these turns as a source."""
+        said = {turn.turn_id for turn in turns}
+        return [record for record in self.state.values() if not said.isdisjoint(record.source_turns)]
+
+    def searchable_after(self, ops: Sequence[Op], embedder: Embedder) -> LiveBank:
+        """The bank after `ops`, indexed at once and without a `state`."""
+        if not ops:
+            return self
+        images = {op.memory_id: op.after for op in ops if op.memory_id is not None and op.before != op.after}
+        changed = [image for image in images.values() if image is not None]
+        removed = [key for key, image in images.items() if image is None]
+        return LiveBank(_updated(self.index, changed, removed, embedder), max(self.seq, ops[-1].seq))
 
     def candidates(
         self,
@@ -145,3 +157,12 @@ class LiveBank:
             for text, vector in zip(texts, vectors, strict=True)
         )
         return [rank(self.index, query, weights) if weights else rank(self.index, query) for query in queries]
+
+
+def _updated(
+    index: BankIndex, changed: Sequence[MemoryRecord], removed: Sequence[str], embedder: Embedder
+) -> BankIndex:
+    if not changed and not removed:
+        return index
+    vectors = embedder.embed([embed_text(record) for record in changed]) if changed else ()
+    return index.updated(list(zip(changed, vectors, strict=True)), removed)

@@ -1,18 +1,17 @@
-"""A bank too large to be held and ranked as a whole: LanceDB pre-selects rows for each question, the one scorer ranks
-those.
+"""A bank whose records are looked up one by one, because all of them would be too many to keep at hand.
 
-Word statistics are then those of the selected rows. Below `Config.preselect_from` rows this is never used, so small
-banks keep exact ranking."""
+Up to `Config.preselect_from` memories it is still ranked as a whole. Above, LanceDB pre-selects rows for each question
+and the one scorer ranks those; word statistics are then those of the selected rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from memkit.engine.bank import LiveBank
-from memkit.models import Kind, MemoryRecord, Op
+from memkit.models import Kind, MemoryRecord, Op, Turn
 from memkit.ops import BankView
 from memkit.retrieval import RankerWeights, Scored
 from memkit.seams.embedder import Embedder
@@ -32,12 +31,20 @@ class Narrow(Protocol):
     ) -> LiveBank: ...
 
 
+class StoredView(BankView, Protocol):
+    """A bank that is looked up memory by memory."""
+
+    def written_by(self, intake_id: str) -> list[str]:
+        """The memories that an `add` call had to do with."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class BigBank:
     seq: int
     size: int
     """Live memories."""
-    view: BankView
+    view: StoredView
     narrow: Narrow
     ahead: tuple[Op, ...] = ()
     """Ops of a decision in progress, which the journal does not have yet."""
@@ -49,11 +56,27 @@ class BigBank:
     def state(self) -> BankView:
         return _Ahead(self.view, self.ahead) if self.ahead else self.view
 
+    @property
+    def memories(self) -> int:
+        return self.size
+
+    def said(self, turns: Collection[str]) -> list[MemoryRecord]:
+        """The words of these turns: the bank is too large to be looked through."""
+        return [record for turn in sorted(turns) if (record := self.state.get(turn)) is not None]
+
     def after(self, ops: Sequence[Op], embedder: Embedder) -> BigBank:
         if not ops:
             return self
         grown = sum((op.after is not None) - (op.before is not None) for op in ops)
         return replace(self, seq=ops[-1].seq, size=self.size + grown, ahead=(*self.ahead, *ops))
+
+    def drawn_from(self, turns: Sequence[Turn]) -> list[MemoryRecord]:
+        """The memories that name one of these turns as a source."""
+        said = {turn.turn_id for turn in turns}
+        calls = dict.fromkeys(turn.intake_id for turn in turns)
+        written = dict.fromkeys(memory_id for call in calls for memory_id in self.view.written_by(call))
+        records = filter(None, map(self.state.get, written))
+        return [record for record in records if not said.isdisjoint(record.source_turns)]
 
     def candidates(
         self,

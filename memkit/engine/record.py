@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from typing import Any
 
-from memkit.engine.decide import ModelCall
+from memkit.engine.call import ModelCall
 from memkit.errors import MemkitError
 from memkit.models import JSON, Bank, DecisionRecord, digest, to_json
 from memkit.roles import Prompt, Shown
@@ -16,6 +17,12 @@ RECORD_VERSION = 1
 
 _MAYBE = ("prompt_ids", "token_ids", "logprobs", "sampled_logprobs")
 """Fields that only some backbones can give."""
+
+
+def edition_of(payload: Mapping[str, Any]) -> int:
+    """The rules by which a logged decision was made; version 0.1.0 did not record them."""
+    edition = payload.get("edition")
+    return edition if isinstance(edition, int) else 1
 
 
 def prompt_text(prompt: Prompt) -> str:
@@ -56,6 +63,8 @@ def decision_record(
         ],
         "source_turns": list(source_turns),
     }  # fmt: skip
+    if call.edition is not None:
+        payload["edition"] = call.edition
     payload |= _generated(reply, missing)
     payload["missing"] = missing
     return DecisionRecord(

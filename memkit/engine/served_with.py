@@ -1,95 +1,107 @@
-"""What decides the turns of a store, beside the model: on record in the journal, so that the trainer replays the system
-that is served, and not one of default values.
+"""What a store is served with, beside the model: everything that shapes a prompt, or what is made of a reply.
 
-Whoever decides with a model writes it down before the decision, where it is not what the journal says already. The
-rules write only where nothing is on record: a command line without a model leaves alone what the app recorded.
+One value, on record in the store, so that the trainer replays the system that is served and not one of default values.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, cast
 
-from memkit.config import Config
 from memkit.errors import InvalidConfig
-from memkit.models import JSON, to_json
+from memkit.models import JSON
+from memkit.ops import GuardLimits
+from memkit.seams.backbone import Backbone, style_of
 
-if TYPE_CHECKING:
-    from memkit.engine.decide import Settings
-    from memkit.journal import Journal
-
-_META = "practice"
-_KEYS = ("guard", "reasks", "candidates", "fused_candidates", "context_turns")
-"""Of the configuration: what changes a prompt, or what is made of a reply."""
-_MODES = ("split", "fused")
+MODES = ("split", "fused")
+STYLES = ("compact", "json")
+ROLES = ("answerer", "extractor", "fused", "manager")
 
 
 @dataclass(frozen=True, slots=True)
-class Practice:
+class ServedWith:
+    """The defaults are those of a store that says nothing else, whichever version wrote it."""
+
     mode: str = "split"
+    """split: extractor, then the manager per fact. fused: one call."""
     instructions: str = ""
-    config: Config = field(default_factory=Config)
-    """Only what decides of it is recorded; the rest is the default."""
+    styles: tuple[tuple[str, str], ...] = ()
+    """Role → reply style (compact or json)."""
+    guard: GuardLimits = field(default_factory=GuardLimits)
+    reasks: int = 2
+    candidates: int = 5
+    fused_candidates: int = 20
+    context_turns: int = 4
+    answer_candidates: int = 60
 
-    @property
-    def context_turns(self) -> int:
-        return self.config.context_turns
+    def style(self, role: str) -> str:
+        return dict(self.styles).get(role, "compact")
 
-    def settings(self, mode: str | None = None, instructions: str | None = None) -> Settings:
-        """For `decide`; None: as recorded."""
-        from memkit.engine.decide import Settings
-
-        config = self.config
-        return Settings(
-            mode=self.mode if mode is None else mode,
-            instructions=self.instructions if instructions is None else instructions,
-            guard=config.guard, reasks=config.reasks, candidates=config.candidates,
-            fused_candidates=config.fused_candidates,
-        )  # fmt: skip
-
-    @property
-    def text(self) -> str:
-        """As it stands in the journal."""
-        return to_json(self.to_json())
+    def to(self, backbone: Backbone) -> ServedWith:
+        """The same, in the reply styles of whoever is asked."""
+        styles = tuple((role, style_of(backbone, role)) for role in ROLES)
+        return self if styles == self.styles else replace(self, styles=styles)
 
     def to_json(self) -> JSON:
-        known = asdict(self.config)
-        return {"mode": self.mode, "instructions": self.instructions, **{name: known[name] for name in _KEYS}}
+        return asdict(self) | {"styles": dict(self.styles)}
 
     @classmethod
-    def read(cls, raw: Any) -> Practice:
-        """What is missing is the default; what another version knows besides is left out."""
+    def of(cls, raw: Any) -> ServedWith:
+        """As `to_json` gave it. What is missing is the default; what another version knows besides is left out."""
         if not isinstance(raw, Mapping):
-            raise _unreadable("it is no mapping")
+            raise unreadable("it is no mapping")
         found: JSON = dict(raw)  # pyright: ignore[reportUnknownArgumentType]
-        mode, instructions = found.get("mode", "split"), found.get("instructions", "")
-        if mode not in _MODES or not isinstance(instructions, str):
-            raise _unreadable(f"mode {mode!r} is unknown" if mode not in _MODES else "its instructions are no text")
-        return cls(mode, instructions, Config.of({name: found[name] for name in _KEYS if name in found}))
+        known = {one.name: _READ[one.name](found[one.name]) for one in fields(cls) if one.name in found}
+        return cls(**known)
 
 
-def recorded(journal: Journal) -> Practice | None:
-    text = journal.meta_get(_META)
-    if text is None:
-        return None
+def _mode(value: Any) -> str:
+    if value not in MODES:
+        raise unreadable(f"mode {value!r} is unknown")
+    return value
+
+
+def _instructions(value: Any) -> str:
+    if not isinstance(value, str):
+        raise unreadable("its instructions are no text")
+    return value
+
+
+def _styles(value: Any) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, Mapping) or not all(one in STYLES for one in cast("Mapping[str, Any]", value).values()):
+        raise unreadable("its styles are no mapping of roles to compact or json")
+    return tuple(sorted(cast("Mapping[str, str]", value).items()))
+
+
+def _guard(value: Any) -> GuardLimits:
     try:
-        raw = json.loads(text)
-    except ValueError:
-        raise _unreadable("it is no JSON") from None
-    return Practice.read(raw)
+        return GuardLimits(**value)
+    except (TypeError, InvalidConfig) as error:
+        raise unreadable(f"its guard is none: {error}") from None
 
 
-def record(journal: Journal, text: str, *, instead: bool = True) -> None:
-    """`text`: of a practice. `instead`: of what is on record, where that is something else."""
-    known = journal.meta_get(_META)
-    if known is None or (instead and known != text):
-        journal.meta_set(_META, text)
+def _number(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise unreadable(f"{value!r} is no number from 0 up")
+    return value
 
 
-def _unreadable(why: str) -> InvalidConfig:
+_READ: dict[str, Callable[[Any], Any]] = {
+    "mode": _mode,
+    "instructions": _instructions,
+    "styles": _styles,
+    "guard": _guard,
+    "reasks": _number,
+    "candidates": _number,
+    "fused_candidates": _number,
+    "context_turns": _number,
+    "answer_candidates": _number,
+}
+
+
+def unreadable(why: str) -> InvalidConfig:
     return InvalidConfig(
-        "what decided the turns of this log cannot be read", why=why,
+        "what the turns of this log were decided with cannot be read", why=why,
         fix="let the app that made it decide a turn, which records it again",
     )  # fmt: skip

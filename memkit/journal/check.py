@@ -44,7 +44,8 @@ _ROW_RULES = (
     ),
     (
         "intake", "its range of ops is not what the log holds",
-        "SELECT intake_id FROM intakes i LEFT JOIN (SELECT intake, min(seq) AS lo, max(seq) AS hi FROM ops GROUP BY"
+        "SELECT intake_id FROM intakes i LEFT JOIN (SELECT intake, min(seq) AS lo, max(seq) AS hi FROM ops"
+        " WHERE cause IS NOT 'said' GROUP BY"
         " intake) o ON o.intake = i.n WHERE coalesce(i.seq_first, 0) <> coalesce(o.lo, 0)"
         " OR coalesce(i.seq_last, 0) <> coalesce(o.hi, 0)",
     ),
@@ -74,7 +75,7 @@ def _check_bank(tx: Tx, bank_id: int, bank: Bank) -> Iterator[Problem]:
     state, after = BankState(), 0
     while page := read_ops(
         tx, bank=bank, user_id=None, after=after, upto=None, limit=_PAGE, memory_id=None, intake_id=None, op_id=None,
-        newest_first=False,
+        newest_first=False, words=True,
     ):  # fmt: skip
         met: dict[str, MemoryRecord | None] = {}
         for op in page:
@@ -118,7 +119,8 @@ def _check_content(tx: Tx) -> Iterator[Problem]:
 def read_users(tx: Tx) -> list[UserInfo]:
     rows = tx.all(
         "SELECT b.user_id, b.agent_id, b.last_seq, b.trainable AND o.user_id IS NULL,"
-        " (SELECT count(*) FROM heads h WHERE h.bank = b.id), (SELECT count(*) FROM turns t WHERE t.bank = b.id)"
+        " (SELECT count(*) FROM heads h WHERE h.bank = b.id AND h.kind <> 'turn'),"
+        " (SELECT count(*) FROM turns t WHERE t.bank = b.id)"
         " FROM banks b LEFT JOIN optouts o ON o.user_id = b.user_id ORDER BY b.user_id, b.agent_id"
     )
     users: dict[str, UserInfo] = {}

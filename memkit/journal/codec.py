@@ -147,6 +147,7 @@ def _image(record: MemoryRecord, op: Op) -> str:
         ("created_at", record.created_at, op.recorded_at),
         ("updated_at", record.updated_at, op.recorded_at),
         ("at", record.at, op.at),
+        ("confirmed_at", record.confirmed_at, None),
         ("expires_at", record.expires_at, None),
     ):
         if own != implied:
@@ -182,6 +183,7 @@ def image_from(row: Row) -> MemoryRecord:
         updated_at=parse_time(raw["updated_at"]) if "updated_at" in raw else from_micros(recorded_at),
         revision=raw.get("revision", 1),
         at=parse_time(raw.get("at", at)),
+        confirmed_at=parse_time(raw.get("confirmed_at")),
         speaker=raw.get("speaker", ""),
         session_id=raw.get("session_id", ""),
         origin=raw.get("origin", "user"),

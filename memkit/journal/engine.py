@@ -31,13 +31,15 @@ class Tx(Protocol):
     def all(self, sql: str, params: Sequence[Any] = ()) -> list[Row]: ...
 
 
-class Engine(Protocol):
-    def write(self, *, durable: bool = True) -> AbstractContextManager[Tx]:
-        """The one write transaction of the store. `durable=False`: survives a killed process, not a power cut."""
-        ...
-
+class Reads(Protocol):
     def read(self) -> AbstractContextManager[Tx]:
         """A snapshot."""
+        ...
+
+
+class Engine(Reads, Protocol):
+    def write(self, *, durable: bool = True) -> AbstractContextManager[Tx]:
+        """The one write transaction of the store. `durable=False`: survives a killed process, not a power cut."""
         ...
 
     def scrub(self) -> None:

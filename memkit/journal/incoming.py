@@ -98,15 +98,15 @@ def _mapping(value: Any, name: str) -> Mapping[str, Any]:
     return cast(dict[str, Any], value)
 
 
-def _object(fields: Mapping[str, Check]) -> Check:
+def _object(fields: Mapping[str, Check], **optional: Check) -> Check:
     """These fields, and no others: one that is not known here would be lost."""
 
     def check(value: Any, name: str) -> None:
         data, within = _mapping(value, name), f"{name}." if name else ""
-        for key in fields.keys() ^ data.keys():
+        for key in fields.keys() ^ (data.keys() - optional.keys()):
             raise _refused(f"{within}{key[:40]}", "is missing" if key in fields else "is no field of this format")
-        for key, one in fields.items():
-            one(data[key], f"{within}{key}")
+        for key, value in data.items():
+            (fields.get(key) or optional[key])(value, f"{within}{key}")
 
     return check
 
@@ -203,7 +203,7 @@ _IMAGE = _object({
     "created_at": aware, "updated_at": aware, "revision": _number(1), "at": _or_none(aware), "speaker": _words,
     "session_id": _or_empty(scope_id), "origin": _one_of(Origin), "trust": _trust, "expires_at": _or_none(aware),
     "trainable": _flag, "content_hash": _hash, "seq": _number(1),
-})  # fmt: skip
+}, confirmed_at=aware)  # fmt: skip
 
 _RECORDS: dict[str, dict[str, Check]] = {
     "intake": {

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from memkit import ops as operations
 from memkit.errors import Conflict, InvalidInput, MemkitError, NotAStore, NotFound, StoreDamaged, StoreReadOnly
+from memkit.journal import check as checking
 from memkit.journal import disk, erase, intakes, oplog, portable, trail
 from memkit.journal.engine import Engine, Locks, Tx
 from memkit.journal.locks import StoreLocks
@@ -25,8 +26,10 @@ from memkit.journal.records import (
     FeedbackRecord,
     Intake,
     IntakeState,
+    Problem,
     Trace,
 )  # fmt: skip
+from memkit.journal.schema import FORMAT
 from memkit.journal.sqlite import SqliteEngine
 from memkit.models import JSON, Bank, DecisionRecord, Op, OpDraft
 from memkit.seams.clock import Clock, Ids
@@ -35,6 +38,7 @@ from memkit.seams.clock import Clock, Ids
 class Journal(JournalReader):
     def __init__(self, engine: Engine, locks: Locks, *, clock: Clock, ids: Ids, store_id: str, read_only: bool) -> None:
         super().__init__(engine)
+        self._engine: Engine = engine
         self.store_id, self.read_only = store_id, read_only
         self._locks, self._clock, self._ids = locks, clock, ids
         self._changed, self._changes = threading.Condition(), 0
@@ -65,6 +69,8 @@ class Journal(JournalReader):
             )
         engine = SqliteEngine(path / disk.JOURNAL)
         engine.prepare([], create=False)
+        if marker["format"] < FORMAT:  # after the journal: a process that dies between the two is followed by another
+            disk.write_marker(path, marker["store_id"])
         locks = StoreLocks.attach(path / disk.LOCKS)
         journal = cls(engine, locks, clock=clock, ids=ids, store_id=marker["store_id"], read_only=False)
         try:
@@ -109,9 +115,17 @@ class Journal(JournalReader):
 
     # -- intake ----------------------------------------------------------------------------------------------------
 
-    def accept(self, intake: Intake, *, drafts: Sequence[OpDraft] | None = None, claim: bool = False) -> Accepted:
+    def accept(
+        self,
+        intake: Intake,
+        *,
+        drafts: Sequence[OpDraft] | None = None,
+        words: Sequence[OpDraft] = (),
+        claim: bool = False,
+    ) -> Accepted:
         """Make the intake durable, in one commit. With `drafts` it is applied at once; with `claim` it is claimed for
-        this worker, unless an earlier intake of the bank is still to be decided."""
+        this worker, unless an earlier intake of the bank is still to be decided. `words` keep what was said: they are
+        found from now on, whatever becomes of the intake."""
         if not intake.turns:
             raise InvalidInput("an intake without turns", why="there is nothing to remember", fix="pass a message")
         worker_id = self.worker_id if claim and drafts is None else None
@@ -133,12 +147,17 @@ class Journal(JournalReader):
                 tx, intake, bank, applied=seqs, claimed_by=worker_id, is_applied=drafts is not None
             )  # fmt: skip
             oplog.write_ops(tx, bank, number, ops)
+            said: list[Op] = []
+            if words:
+                said_by = f"w_{intake.intake_id.partition('_')[2] or intake.intake_id}"
+                said = self._resolve(tx, bank, intake.bank, words, said_by, intake.created_at, "said", ())
+                oplog.write_ops(tx, bank, number, said)
         self._signal()
         state = IntakeState(
             intake, "pending" if drafts is None else "applied", 1 if worker_id else 0, claimed_by=worker_id,
             seq_first=seqs and seqs[0], seq_last=seqs and seqs[1],
         )  # fmt: skip
-        return Accepted(state, tuple(ops), claim=Claim(intake, 1, worker_id) if worker_id else None)
+        return Accepted(state, tuple(ops), tuple(said), claim=Claim(intake, 1, worker_id) if worker_id else None)
 
     def _replay(self, tx: Tx, intake_id: str) -> Accepted:
         state = intakes.read_state(tx, intake_id)
@@ -215,10 +234,6 @@ class Journal(JournalReader):
         """Of decisions that were sealed, synced and read back elsewhere."""
         with self._engine.write() as tx:
             trail.drop_payloads(tx, numbers)
-
-    def set_outcome(self, decision_id: str, outcome: JSON) -> None:
-        with self._engine.write() as tx:
-            trail.write_outcome(tx, decision_id, outcome)
 
     def apply(
         self, bank: Bank, drafts: Sequence[OpDraft], *, decision_id: str, at: datetime, cause: str = "decision",
@@ -329,6 +344,12 @@ class Journal(JournalReader):
         self._signal()
         return loader.written
 
+    def check(self) -> list[Problem]:
+        """Everything that is wrong with the journal; an empty list when all of its promises hold."""
+        problems = [Problem("file", "journal.sqlite", found) for found in self._engine.integrity()]
+        with self._engine.read() as tx:
+            return problems + checking.find_problems(tx)
+
     def checkpoint(self) -> None:
         """Fold the write-ahead log into the main file and shrink it: part of a maintenance pass."""
         self._engine.checkpoint()
@@ -376,7 +397,7 @@ def _create(path: Path) -> JSON:
 def _ops_of(tx: Tx, intake_id: str) -> list[Op]:
     return oplog.read_ops(
         tx, bank=None, user_id=None, after=0, upto=None, limit=None, memory_id=None, intake_id=intake_id, op_id=None,
-        newest_first=False,
+        newest_first=False, words=True,
     )  # fmt: skip
 
 

@@ -101,7 +101,7 @@ def scope(column: str, bank: Bank | None, user_id: str | None) -> tuple[str, lis
 
 def read_ops(
     tx: Tx, *, bank: Bank | None, user_id: str | None, after: int, upto: int | None, limit: int | None,
-    memory_id: str | None, intake_id: str | None, op_id: str | None, newest_first: bool,
+    memory_id: str | None, intake_id: str | None, op_id: str | None, newest_first: bool, words: bool,
 ) -> list[Op]:  # fmt: skip
     where, params = scope("b", bank, user_id)
     if after:
@@ -110,6 +110,8 @@ def read_ops(
         where, params = f"{where} AND o.seq <= ?", [*params, upto]
     if op_id is not None:
         where, params = f"{where} AND o.op_id = ?", [*params, op_id]
+    if not words:
+        where = f"{where} AND (o.memory_id IS NULL OR o.memory_id NOT GLOB 't_*')"
     if memory_id is not None:
         inner, inner_params = scope("x", bank, user_id)
         where = f"{where} AND {_MEMORY_OPS.format(scope=inner)}"

@@ -32,6 +32,10 @@ class Source(Protocol):
 
 
 _AGAIN = "export the file again"
+_DANGLES = (
+    "export the file again; where that cannot be, import it with drop_dangling=True (--drop-dangling), which leaves out"
+    " what refers to what the file does not hold"
+)
 _ELSEWHERE = "import into an empty store, or into one that does not hold this user"
 
 
@@ -136,7 +140,7 @@ class Loader:
         _refuse_gap(tx, op, bank)
         number = None if intake_id is None else _intake_number(tx, intake_id, bank)
         oplog.write_ops(tx, bank, number, [op])
-        if number is not None:
+        if number is not None and op.cause != "said":
             intakes.finish(tx, number, (seq, seq), close=False)
         return 1
 
@@ -232,7 +236,7 @@ def _refuse_gap(tx: Tx, op: Op, bank: int) -> None:
     if live.pop(op.memory_id, None) != (op.before.seq if op.before else None):
         raise InvalidInput(
             f"op {op.op_id} does not follow from the ops before it",
-            why=f"its before-image is not what they made of memory {op.memory_id}", fix=_AGAIN,
+            why=f"its before-image is not what they made of memory {op.memory_id}", fix=_DANGLES,
         )  # fmt: skip
     if live:
         raise InvalidInput(
@@ -246,7 +250,7 @@ def _intake_number(tx: Tx, intake_id: str, bank: int) -> int:
         return intakes.number_of(tx, intake_id, bank)
     except Conflict:
         raise InvalidInput(
-            f"an op came of intake {intake_id}, which the file does not hold for the same user and agent", fix=_AGAIN
+            f"an op came of intake {intake_id}, which the file does not hold for the same user and agent", fix=_DANGLES
         ) from None
 
 
@@ -254,7 +258,7 @@ def _left_alone(what: str) -> Conflict:
     return Conflict(
         f"{what} refers to what is not there",
         why="the file does not hold it, or its user was erased here after it was made",
-        fix="export the file again; where the user was erased here, import into another store",
+        fix=f"{_DANGLES}; where the user was erased here, import into another store",
     )
 
 

@@ -1,15 +1,17 @@
-"""The reading half of a journal. Each call sees one snapshot; nothing stays open between calls."""
+"""The reading half of a journal. Each call sees one snapshot; nothing stays open between calls. `dump` alone is one
+snapshot from its first record to its last."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from memkit.errors import StoreDamaged
 from memkit.journal import check as checking
 from memkit.journal import erase, intakes, oplog, portable, trail
-from memkit.journal.engine import Engine
-from memkit.journal.records import ErasureReceipt, FeedbackRecord, IntakeState, Problem, Trace, UserInfo
+from memkit.journal.engine import Reads, Tx
+from memkit.journal.records import ErasureReceipt, FeedbackRecord, IntakeState, Trace, UserInfo
 from memkit.models import JSON, Bank, DecisionRecord, MemoryRecord, Op, Turn
 
 _PAGE = 500
@@ -19,7 +21,7 @@ Sealed = Callable[[Sequence[int]], Mapping[int, tuple[JSON, Mapping[str, str]]]]
 
 
 class JournalReader:
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Reads) -> None:
         self._engine = engine
         self.sealed: Sealed | None = None
         """Where payloads are read that are no longer here. Set by whoever opens the store as a whole."""
@@ -76,16 +78,16 @@ class JournalReader:
             row = tx.one("SELECT last_seq FROM banks WHERE user_id = ? AND agent_id = ?", (bank.user_id, bank.agent_id))
             return (row[0] if row else 0), erase.epoch(tx)
 
-    def erase_epoch(self) -> int:
-        with self._engine.read() as tx:
-            return erase.epoch(tx)
-
-    def user_banks(self, user_id: str) -> list[tuple[Bank, int]]:
+    def user_version(self, user_id: str) -> tuple[list[tuple[Bank, int]], int]:
+        """The same of all the user's banks: (each with its newest op, erasures so far)."""
         with self._engine.read() as tx:
             rows = tx.all(
                 "SELECT agent_id, last_seq FROM banks WHERE user_id = ? AND last_seq > 0 ORDER BY agent_id", (user_id,)
             )
-        return [(Bank(user_id, row[0]), row[1]) for row in rows]
+            return [(Bank(user_id, row[0]), row[1]) for row in rows], erase.epoch(tx)
+
+    def user_banks(self, user_id: str) -> list[tuple[Bank, int]]:
+        return self.user_version(user_id)[0]
 
     def last_seq(self) -> int:
         with self._engine.read() as tx:
@@ -94,12 +96,13 @@ class JournalReader:
     def ops(
         self, *, bank: Bank | None = None, user_id: str | None = None, after: int = 0, upto: int | None = None,
         limit: int | None = None, memory_id: str | None = None, intake_id: str | None = None, op_id: str | None = None,
-        newest_first: bool = False,
+        newest_first: bool = False, words: bool = True,
     ) -> list[Op]:  # fmt: skip
+        """words: with what was done to the words of turns, beside memories."""
         with self._engine.read() as tx:
             return oplog.read_ops(
                 tx, bank=bank, user_id=user_id, after=after, upto=upto, limit=limit, memory_id=memory_id,
-                intake_id=intake_id, op_id=op_id, newest_first=newest_first,
+                intake_id=intake_id, op_id=op_id, newest_first=newest_first, words=words,
             )  # fmt: skip
 
     def iter_ops(
@@ -258,12 +261,29 @@ class JournalReader:
         with self._engine.read() as tx:
             return erase.read_receipts(tx, None)
 
-    def dump(self, user_id: str | None = None) -> Iterator[JSON]:
-        """Every record, each after those that it refers to."""
-        return portable.dump(self, user_id)
-
-    def check(self) -> list[Problem]:
-        """Everything that is wrong with the journal; an empty list when all of its promises hold."""
-        problems = [Problem("file", "journal.sqlite", found) for found in self._engine.integrity()]
+    def dump(self, user_id: str | None = None) -> Generator[JSON]:
+        """Every record, each after those that it refers to, all as they are at the first one. What others write
+        meanwhile is not among them; an erasure waits for the end of it before it overwrites its bytes."""
         with self._engine.read() as tx:
-            return problems + checking.find_problems(tx)
+            yield from portable.dump(_Moment(self, tx), user_id)
+
+
+class _Moment(JournalReader):
+    """The same reader, every call of it within one transaction."""
+
+    def __init__(self, live: JournalReader, tx: Tx) -> None:
+        super().__init__(_Once(tx))
+        self._live, self.sealed = live, live.sealed
+
+    def _has_decision(self, decision_id: str) -> bool:
+        """By now: what was erased meanwhile is gone from the sealed records, too."""
+        return self._live._has_decision(decision_id)
+
+
+class _Once:
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+
+    @contextmanager
+    def read(self) -> Generator[Tx]:
+        yield self._tx

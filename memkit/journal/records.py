@@ -27,6 +27,10 @@ class Intake:
     """A pure function of the caller's arguments: it is part of the body that an idempotency key is compared on."""
 
     @property
+    def keep_turns(self) -> str:
+        return self.context.get("keep_turns", "all")
+
+    @property
     def expires_at(self) -> datetime | None:
         """When what is added from these turns ends."""
         found = self.context.get("expires_at")
@@ -66,10 +70,12 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What `accept` did: the intake as it stands, its ops when it is applied, the claim when one was given."""
+    """What `accept` did: the intake as it stands, its ops when it is applied, those that keep its words, the
+    claim when one was given."""
 
     state: IntakeState
     ops: tuple[Op, ...] = ()
+    said: tuple[Op, ...] = ()
     replayed: bool = False
     claim: Claim | None = None
 

@@ -1,11 +1,18 @@
-"""Tables of the journal, format 1.
+"""Tables of the journal, format 2.
 
 Rows are kept small because every `add` pays for them: an image is stored once, with the op that wrote it (`before` is a
 reference to the op that wrote the state before), and `heads` holds keys only."""
 
 from __future__ import annotations
 
-FORMAT = 1
+from collections.abc import Mapping, Sequence
+
+FORMAT = 2
+"""2: heads and ops of kind `turn`, which keep the words that were said."""
+
+MIGRATIONS: Mapping[int, Sequence[str]] = {2: ()}
+"""Statements that lead from the format before to this one; also where there are none, an older memkit must know that it
+does not read what is written from now on."""
 
 TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",

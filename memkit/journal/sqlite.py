@@ -31,7 +31,7 @@ from memkit.errors import (
 )
 from memkit.journal import codec, disk
 from memkit.journal.engine import Tx
-from memkit.journal.schema import FORMAT, TABLES
+from memkit.journal.schema import FORMAT, MIGRATIONS, TABLES
 from memkit.journal.sharing import SharedWriter, SqliteTx
 
 APPLICATION_ID = 0x6D656D6B  # "memk"
@@ -201,7 +201,10 @@ class SqliteEngine:
     def _prepare(self, connection: sqlite3.Connection, rows: Iterable[tuple[str, str]], create: bool) -> None:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         if application == APPLICATION_ID:
-            disk.refuse_newer(connection.execute("PRAGMA user_version").fetchone()[0], self._path)
+            found = connection.execute("PRAGMA user_version").fetchone()[0]
+            disk.refuse_newer(found, self._path)
+            if found < FORMAT and not self._read_only:
+                self._migrate(connection)
             return
         if not create or application or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
             raise StoreDamaged(
@@ -217,6 +220,21 @@ class SqliteEngine:
             connection.executemany("INSERT INTO meta VALUES (?, ?)", list(rows))
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={FORMAT}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        """Every step that is missing, in one transaction: a process that dies in it leaves the journal as it was."""
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            found = connection.execute("PRAGMA user_version").fetchone()[0]  # another process may have been faster
+            for step in range(found + 1, FORMAT + 1):
+                for statement in MIGRATIONS[step]:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version={step}")
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:

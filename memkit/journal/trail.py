@@ -15,11 +15,11 @@ from memkit.journal.erase import subject_of
 from memkit.journal.intakes import number_of
 from memkit.journal.oplog import make_bank, scope
 from memkit.journal.records import FeedbackRecord, Trace
-from memkit.models import JSON, Bank, DecisionRecord, digest, micros, to_json
+from memkit.models import Bank, DecisionRecord, digest, micros, to_json
 
 _DECISION = (
-    "SELECT d.n, d.decision_id, i.intake_id, b.user_id, b.agent_id, d.role, d.state_seq, d.payload, d.outcome,"
-    " d.created_at FROM decisions d JOIN banks b ON b.id = d.bank LEFT JOIN intakes i ON i.n = d.intake"
+    "SELECT d.n, d.decision_id, i.intake_id, b.user_id, b.agent_id, d.role, d.state_seq, d.payload, d.created_at"
+    " FROM decisions d JOIN banks b ON b.id = d.bank LEFT JOIN intakes i ON i.n = d.intake"
 )
 _TRACE = (
     "SELECT t.n, t.trace_id, t.kind, b.user_id, b.agent_id, t.state_seq, t.payload, t.created_at"
@@ -54,16 +54,6 @@ def write_decision(tx: Tx, decision: DecisionRecord) -> None:
         tx.run("INSERT INTO decision_blobs VALUES (?, ?)", (number, bytes.fromhex(key)))
 
 
-def write_outcome(tx: Tx, decision_id: str, outcome: JSON) -> None:
-    """Laid over the payload when the decision is read. The payload itself, written before anything was applied, is
-    never rewritten."""
-    row = tx.one("SELECT outcome FROM decisions WHERE decision_id = ?", (decision_id,))
-    if row is None:
-        raise NotFound(f"no decision {decision_id}", why="it was not recorded, or its user was erased")
-    merged = {**(json.loads(row[0]) if row[0] else {}), **outcome}
-    tx.run("UPDATE decisions SET outcome = ? WHERE decision_id = ?", (to_json(merged), decision_id))
-
-
 def read_decisions(
     tx: Tx, *, bank: Bank | None, user_id: str | None, intake_id: str | None, decision_id: str | None,
     after: str | None, limit: int | None, newest_first: bool = False,
@@ -85,18 +75,17 @@ def read_decisions(
 
 
 def _decision_from(tx: Tx, row: tuple[Any, ...]) -> DecisionRecord:
-    number, name, intake, user, agent, role, state_seq, payload, outcome, created_at = row
+    number, name, intake, user, agent, role, state_seq, payload, created_at = row
     blobs = tx.all(
         "SELECT s.hash, s.data FROM decision_blobs u JOIN blobs s ON s.hash = u.hash WHERE u.decision = ?", (number,)
     )
-    laid_over = json.loads(outcome) if outcome else {}
     return DecisionRecord(
         decision_id=name,
         intake_id=intake,
         bank=Bank(user, agent),
         role=role,
         state_seq=state_seq,
-        payload={**(unpack(payload, f"decision {name}") if payload else {}), **laid_over},
+        payload=unpack(payload, f"decision {name}") if payload else {},
         created_at=from_micros(created_at),
         blobs={key.hex(): unpack_text(data, f"blob {key.hex()}") for key, data in blobs},
     )

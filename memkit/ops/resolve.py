@@ -9,6 +9,8 @@ or none. It decides nothing about quality; it says what an operation does:
   An update into the content of another live memory is refused.
 - DELETE ends the memory; its before-image stays in the log.
 - NOOP may name a memory: then it joins the source turns (the memory was said again).
+- A memory's time (`at`) is when its content was said: new content has the time of the new words, and the revision
+  before keeps its own. What is said again keeps its time, and is `confirmed_at` that of the newest words.
 
 A memory names its first and its latest source turns, up to a limit: what is said a thousand times must not grow.
 """
@@ -26,6 +28,9 @@ from memkit.errors import Conflict, DuplicateMemory, NotFound, OpRejected, Revis
 from memkit.models import Action, Bank, MemoryRecord, Op, OpDraft, content_hash
 from memkit.ops.state import BankState
 
+EDITION = 2
+"""Of the rules of deciding. Each decision records the one that it was made by, and is replayed by it. In 1, as up to
+version 0.1.0, what was said again took the time of that, and no manager was shown what the EARLIER turns are about."""
 FIRST_SOURCES, LATEST_SOURCES = 8, 24
 """Source turns that a memory names at most: the first ones, and the latest."""
 
@@ -49,6 +54,7 @@ class Context:
     at: datetime
     """Conversation time of drafts that name none."""
     cause: str = "decision"
+    edition: int = EDITION
 
 
 def make_op_id(decision_id: str, index: int) -> str:
@@ -58,7 +64,7 @@ def make_op_id(decision_id: str, index: int) -> str:
 
 def resolve(view: BankView, drafts: Sequence[OpDraft], context: Context, undoes: Sequence[str] = ()) -> list[Op]:
     """Ops for `drafts` in order, or the error of the first draft that breaks a rule (its `details["index"]` says
-    which); nothing is applied here. `undoes` names, draft by draft, the op that each one compensates."""
+    which); nothing is applied here. `undoes` names, draft by draft, the op that each of the first ones compensates."""
     overlay = _Overlay(view)
     ops: list[Op] = []
     per_decision: Counter[str] = Counter()
@@ -87,7 +93,7 @@ def resolve(view: BankView, drafts: Sequence[OpDraft], context: Context, undoes:
                 at=draft.at or context.at,
                 recorded_at=context.now,
                 cause=context.cause,
-                undoes=undoes[index] if undoes else None,
+                undoes=undoes[index] if index < len(undoes) else None,
             )
         )
     return ops
@@ -139,7 +145,7 @@ def _add(view: _Overlay, draft: OpDraft, context: Context, op_id: str, seq: int)
     twin = view.get(twin_id) if twin_id else None
     if twin is not None:
         return _said_again(twin, draft, context, seq)
-    memory_id = "m_" + hashlib.sha256(op_id.encode()).hexdigest()[:20]
+    memory_id = draft.memory_id or "m_" + hashlib.sha256(op_id.encode()).hexdigest()[:20]
     record = MemoryRecord(
         id=memory_id, text=text, kind=draft.kind, metadata=dict(draft.metadata or {}),
         source_turns=_sources(draft.source_turns), created_at=context.now, updated_at=context.now, revision=1,
@@ -173,6 +179,8 @@ def _update(view: _Overlay, draft: OpDraft, context: Context, seq: int) -> _Reso
         joined, text=text, metadata=metadata, trust=trust, expires_at=expires_at, content_hash=key,
         updated_at=context.now, revision=target.revision + 1, seq=seq,
     )  # fmt: skip
+    if context.edition > 1 and key != target.content_hash:
+        after = replace(after, at=draft.at or context.at, confirmed_at=None)
     return "update", target.id, target, after
 
 
@@ -244,7 +252,10 @@ def _join(record: MemoryRecord, draft: OpDraft, context: Context, seq: int) -> M
     if sources == record.source_turns:
         return record
     said = draft.at or context.at
-    return replace(record, source_turns=sources, at=max(record.at, said) if record.at else said, seq=seq)
+    if context.edition == 1 or record.at is None:
+        return replace(record, source_turns=sources, at=max(record.at or said, said), seq=seq)
+    latest = max(record.confirmed_at or record.at, said)
+    return replace(record, source_turns=sources, confirmed_at=latest if latest > record.at else None, seq=seq)
 
 
 def _sources(turns: Sequence[str]) -> tuple[str, ...]:

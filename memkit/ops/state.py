@@ -63,14 +63,19 @@ class BankState:
     def content(self) -> dict[str, tuple[object, ...]]:
         """What the bank says, without record times, revisions and sequence numbers."""
         return {
-            key: (r.text, r.kind, dict(r.metadata), r.source_turns, r.at, r.speaker, r.session_id, r.origin, r.trust)
+            key: (
+                r.text, r.kind, dict(r.metadata), r.source_turns, r.at, r.confirmed_at, r.speaker, r.session_id,
+                r.origin, r.trust,
+            )
             for key, r in self._records.items()
-        }
+        }  # fmt: skip
 
     def hash(self) -> str:
-        """Digest of the live memories: content, provenance and revision; not of record times."""
+        """Digest of the live memories: content, provenance and revision; not of record times. A bank without
+        `confirmed_at` has the digest that earlier versions gave it."""
         rows = [
             [r.id, r.text, r.kind, dict(r.metadata), list(r.source_turns), r.revision, r.at, r.speaker, r.origin]
+            + ([r.confirmed_at] if r.confirmed_at else [])
             for r in sorted(self._records.values(), key=lambda record: record.id)
         ]
         return digest(rows)

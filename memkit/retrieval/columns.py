@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit.models import MemoryRecord, micros
+from memkit.models import Kind, MemoryRecord, micros
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -21,32 +20,57 @@ Flags = NDArray[np.bool_]
 
 NEVER = np.iinfo(np.int64).max
 NO_TIME = np.iinfo(np.int64).min
+KINDS: tuple[Kind, ...] = ("fact", "episode", "turn")
 
 
 class Records:
     """Records by row, some of them made on first use."""
 
-    __slots__ = ("_made", "_make")
+    __slots__ = ("_made", "_make", "_origins")
 
     def __init__(
-        self, made: Sequence[MemoryRecord | None], make: Callable[[list[int]], list[MemoryRecord]] | None = None
+        self,
+        made: Sequence[MemoryRecord | None],
+        make: Callable[[list[int]], list[MemoryRecord]] | None = None,
+        origins: Sequence[int] | None = None,
     ) -> None:
-        """`make(rows)` gives the records of rows that `made` leaves open."""
-        self._made, self._make = list(made), make
+        """`make(origins)` gives the records of rows that `made` leaves open; without `origins` they are the rows."""
+        self._made, self._make, self._origins = list(made), make, origins
 
     def pick(self, rows: Sequence[int]) -> list[MemoryRecord]:
-        made = self._made
+        made, origins = self._made, self._origins
         missing = [row for row in rows if made[row] is None]
         if missing and self._make is not None:
-            for row, record in zip(missing, self._make(missing), strict=True):
+            asked = missing if origins is None else [origins[row] for row in missing]
+            for row, record in zip(missing, self._make(asked), strict=True):
                 made[row] = record
         return [record for row in rows if (record := made[row]) is not None]
 
     def all(self) -> list[MemoryRecord]:
-        if self._make is not None:
-            self.pick(range(len(self._made)))
-            self._make = None
-        return cast("list[MemoryRecord]", self._made)
+        return self.pick(range(len(self._made)))
+
+    def taken(self, rows: Sequence[int]) -> Records:
+        """Those of some rows; `rows` is kept."""
+        origins = self._origins
+        return Records(
+            [self._made[row] for row in rows],
+            self._make,
+            rows if origins is None else [origins[row] if row < len(origins) else -1 for row in rows],
+        )
+
+    def extend(self, more: Records) -> None:
+        """Put records behind the others."""
+        self._made += more.all()
+
+    @classmethod
+    def joined(cls, parts: Sequence[Records]) -> Records:
+        """Those of `parts`, one after the other."""
+        origins = [(part, row) for part, one in enumerate(parts) for row in range(len(one))]
+
+        def make(rows: list[int]) -> list[MemoryRecord]:
+            return [record for part, row in map(origins.__getitem__, rows) for record in parts[part].pick([row])]
+
+        return cls([record for part in parts for record in part._made], make)
 
     def __len__(self) -> int:
         return len(self._made)
@@ -61,7 +85,8 @@ class Columns:
     speakers: list[str]
     sessions: list[str]
     seqs: Ints
-    facts: Flags
+    kinds: Ints
+    """Position in `KINDS`."""
     from_user: Flags
     at: Ints
     """`NO_TIME` where none is known."""
@@ -79,7 +104,7 @@ class Columns:
             speakers=[record.speaker for record in records],
             sessions=[record.session_id for record in records],
             seqs=_ints(record.seq for record in records),
-            facts=np.array([record.kind == "fact" for record in records], dtype=bool),
+            kinds=_ints(KINDS.index(record.kind) for record in records),
             from_user=np.array([record.origin == "user" for record in records], dtype=bool),
             at=_ints(NO_TIME if record.at is None else micros(record.at) for record in records),
             days=_ints(0 if record.at is None else record.at.toordinal() for record in records),

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from memkit.memo import forgettable, remembered
 from memkit.retrieval.columns import Columns, Floats, Ints
-from memkit.retrieval.postings import Keys, Postings
+from memkit.retrieval.postings import Entries, Keys
 from memkit.text.stems import stem
 from memkit.text.words import MONTHS, STOP_WORDS, pieces, word_of, words
 
@@ -118,7 +118,7 @@ def _kind(word: str) -> int:
 class Read:
     """What the texts of some rows say, each row by itself."""
 
-    postings: Postings
+    entries: Entries
     lengths: Ints
     """Terms of each row, repeated ones included."""
     tells_time: Floats
@@ -156,9 +156,9 @@ def _read(days: Sequence[int], speakers: Sequence[str], texts: Sequence[str]) ->
     for start, end in zip(ends, leads, strict=False):
         kinds[start:end] = 0  # traits are of the text alone
     told = keys != 0
-    postings, lengths = _count(keys[told], owners[told], rows)
+    entries, lengths = _count(keys[told], owners[told], rows)
     return Read(
-        postings, lengths, _any(_tells_time(kinds, owners), owners, rows), _any((kinds & NUMBER) > 0, owners, rows),
+        entries, lengths, _any(_tells_time(kinds, owners), owners, rows), _any((kinds & NUMBER) > 0, owners, rows),
         np.array([_size(len(text.split()), len(text)) for text in texts], dtype=np.float64),
         np.array([text.rstrip().endswith(("?", "？")) for text in texts], dtype=np.float64),
     )  # fmt: skip
@@ -198,8 +198,8 @@ def _any(flags: NDArray[np.bool_], owners: Ints, rows: int) -> Floats:
     return out
 
 
-def _count(terms: Keys, owners: Ints, rows: int) -> tuple[Postings, Ints]:
-    """Postings of terms (as often as they occur) and of pairs of neighbours (once per row)."""
+def _count(terms: Keys, owners: Ints, rows: int) -> tuple[Entries, Ints]:
+    """Entries of terms (as often as they occur) and of pairs of neighbours (once per row)."""
     follows = owners[1:] == owners[:-1]
     keys = np.concatenate((terms, pair_keys(terms)[follows]))
     whose = np.concatenate((owners, owners[1:][follows]))
@@ -208,6 +208,6 @@ def _count(terms: Keys, owners: Ints, rows: int) -> tuple[Postings, Ints]:
     fresh = np.full(len(keys), True)
     fresh[1:] = (keys[1:] != keys[:-1]) | (whose[1:] != whose[:-1])
     starts = fresh.nonzero()[0]
-    counts = (np.concatenate((starts[1:], [len(keys)])) - starts).astype(np.float64)
+    counts = (np.concatenate((starts[1:], [len(keys)])) - starts).astype(np.float32)
     counts[order[starts] >= len(terms)] = 1.0
-    return Postings.of(keys[starts], whose[starts], counts), np.bincount(owners, minlength=rows)
+    return Entries(keys[starts], whose[starts].astype(np.int32), counts), np.bincount(owners, minlength=rows)

@@ -1,8 +1,7 @@
 """Which rows hold which terms, and how often.
 
-A bank changes a row or two per decision, so postings come in two layers: a sorted one that stays as it was read, seen
-through a table of where its rows stand now, and a short unsorted one of what came since. Following a change costs about
-as much as the change; now and then both layers become one. What is found does not depend on the layers.
+Postings come in two layers: a sorted one, and a short unsorted one of what came since. Adding a row costs about as
+much as the row; now and then both layers become one. What is found does not depend on the layers.
 """
 
 from __future__ import annotations
@@ -23,14 +22,31 @@ _TAIL, _SHARE = 256, 32
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """(term, row, count) triples."""
+    """(term, row, count) triples, narrow: they are most of what a bank takes beside its vectors."""
 
     keys: Keys
-    rows: Ints
-    counts: Floats
+    rows: NDArray[np.int32]
+    counts: NDArray[np.float32]
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @classmethod
+    def sorted(cls, parts: Sequence[Entries]) -> Entries:
+        """All of `parts`, sorted by term."""
+        keys = np.concatenate([part.keys for part in parts])
+        rows = np.concatenate([part.rows for part in parts])
+        counts = np.concatenate([part.counts for part in parts])
+        order = keys.argsort(kind="stable")
+        return cls(keys[order], rows[order], counts[order])
+
+    def moved(self, to: Ints) -> Entries:
+        """Each row at `to[row]`; where that is -1 it is left out."""
+        rows = to[self.rows].astype(np.int32)
+        alive = rows >= 0
+        if np.logical_and.reduce(alive):
+            return Entries(self.keys, rows, self.counts)
+        return Entries(self.keys[alive], rows[alive], self.counts[alive])
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,53 +69,27 @@ class Postings:
     """Sorted by term."""
     tail: Entries
     """In the order in which they came; a row is in one of the layers only."""
-    moved: Ints | None = None
-    """Row of `base` → row of the bank, or -1 where it ended. None: they stand as they were read."""
 
     @classmethod
-    def of(cls, keys: Keys, rows: Ints, counts: Floats) -> Postings:
-        """From triples that are sorted by term."""
-        return cls(Entries(keys, rows, counts), _NOTHING)
+    def none(cls) -> Postings:
+        return cls(_NOTHING, _NOTHING)
 
-    @classmethod
-    def joined(cls, parts: Sequence[Entries], order: Ints) -> Postings:
-        """Entries of several banks whose rows are counted through; `order` says where each row goes."""
-        keys = np.concatenate([part.keys for part in parts])
-        rows = np.concatenate([part.rows for part in parts])
-        counts = np.concatenate([part.counts for part in parts])
-        by_key = keys.argsort(kind="stable")
-        return cls.of(keys[by_key], order[rows[by_key]], counts[by_key])
+    def grown(self, more: Entries, first: int) -> Postings:
+        """With the entries of new rows (sorted by term), the first of which is row `first`."""
+        if not len(self.base) and not len(self.tail):
+            return Postings(Entries(more.keys, more.rows + np.int32(first), more.counts), _NOTHING)
+        tail = Entries(
+            np.concatenate((self.tail.keys, more.keys)),
+            np.concatenate((self.tail.rows, more.rows + np.int32(first))),
+            np.concatenate((self.tail.counts, more.counts)),
+        )
+        if len(tail) > max(_TAIL, len(self.base) // _SHARE):
+            return Postings(Entries.sorted((self.base, tail)), _NOTHING)
+        return Postings(self.base, tail)
 
     def flat(self) -> Entries:
         """Both layers as one, sorted by term."""
-        if self.moved is None and not len(self.tail):
-            return self.base
-        base = self.base if self.moved is None else _renumbered(self.base, self.moved)
-        keys = np.concatenate((base.keys, self.tail.keys))
-        order = keys.argsort(kind="stable")
-        rows, counts = np.concatenate((base.rows, self.tail.rows)), np.concatenate((base.counts, self.tail.counts))
-        return Entries(keys[order], rows[order], counts[order])
-
-    def following(self, rows: int, gone: Sequence[int], added: Postings) -> Postings:
-        """After `gone` (ascending) of `rows` rows ended and the rows of `added` came behind the others."""
-        moved, tail = self.moved, self.tail
-        if gone:
-            step = np.arange(rows + 1)
-            for place in gone:
-                step[place:] -= 1
-            step[list(gone)] = step[rows] = -1  # the last one is where -1 leads
-            moved = step if moved is None else step[moved]
-            if len(tail):
-                tail = _renumbered(tail, step)
-        new = added.flat()
-        if len(new):
-            tail = Entries(
-                np.concatenate((tail.keys, new.keys)),
-                np.concatenate((tail.rows, new.rows + (rows - len(gone)))),
-                np.concatenate((tail.counts, new.counts)),
-            )
-        after = Postings(self.base, tail, moved)
-        return Postings(after.flat(), _NOTHING) if len(tail) > max(_TAIL, len(self.base) // _SHARE) else after
+        return Entries.sorted((self.base, self.tail)) if len(self.tail) else self.base
 
     def find(self, keys: Keys) -> Found:
         """The entries of distinct `keys`."""
@@ -109,28 +99,18 @@ class Postings:
         which = np.arange(len(keys)).repeat(sizes)
         at = np.arange(len(which)) + (starts - sizes.cumsum() + sizes)[which]
         rows, counts = base.rows.take(at), base.counts.take(at)
-        if self.moved is not None:
-            rows = self.moved.take(rows)
-            alive = (rows >= 0).nonzero()[0]
-            if len(alive) < len(rows):
-                rows, counts, which = rows.take(alive), counts.take(alive), which.take(alive)
-        if not len(self.tail):
-            return Found(rows, counts, which)
-        also, at = np.divmod((keys[:, None] == self.tail.keys).ravel().nonzero()[0], len(self.tail))
+        if not len(self.tail) or not len(keys):
+            return Found(rows.astype(np.int64), counts.astype(np.float64), which)
+        order = keys.argsort()
+        places = order.take(keys.searchsorted(self.tail.keys, sorter=order), mode="clip")
+        at = (keys[places] == self.tail.keys).nonzero()[0]
+        at = at[places[at].argsort(kind="stable")]
+        also = places[at]
         return Found(
-            np.concatenate((rows, self.tail.rows[at])),
-            np.concatenate((counts, self.tail.counts[at])),
+            np.concatenate((rows, self.tail.rows[at]), dtype=np.int64),
+            np.concatenate((counts, self.tail.counts[at]), dtype=np.float64),
             np.concatenate((which, also)),
         )
 
 
-_NOTHING = Entries(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0))
-
-
-def _renumbered(entries: Entries, moved: Ints) -> Entries:
-    """With rows as `moved` says; those that ended are left out."""
-    rows = moved[entries.rows]
-    alive = rows >= 0
-    if np.logical_and.reduce(alive):
-        return Entries(entries.keys, rows, entries.counts)
-    return Entries(entries.keys[alive], rows[alive], entries.counts[alive])
+_NOTHING = Entries(np.zeros(0, np.uint64), np.zeros(0, np.int32), np.zeros(0, np.float32))

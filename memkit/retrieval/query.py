@@ -16,7 +16,7 @@ from memkit.models import Kind, MemoryRecord
 from memkit.retrieval.lexicon import pair_keys, term_key
 from memkit.retrieval.postings import Keys
 from memkit.text.times import TimePhrase, time_phrases
-from memkit.text.words import STOP_WORDS, words
+from memkit.text.words import words
 
 if TYPE_CHECKING:
     Vector = NDArray[np.float32]
@@ -53,6 +53,8 @@ class Asked:
     terms: Keys
     """Distinct terms, in order of first use: the order in which scores are summed."""
     pairs: Keys
+    wanted: frozenset[int]
+    """The terms."""
     times: tuple[TimePhrase, ...]
     wants_time: bool
     wants_number: bool
@@ -94,6 +96,7 @@ def _read(text: str, today: date | None) -> Asked:
         words=frozenset(folded),
         terms=np.array(list(dict.fromkeys(in_order)), dtype=np.uint64),
         pairs=np.array(list(dict.fromkeys(pair_keys(keys).tolist())), dtype=np.uint64),
+        wanted=frozenset(in_order),
         times=time_phrases(text, today),
         wants_time=_says(_WANTS_TIME, _TIME_HINTS, text),
         wants_number=_says(_WANTS_NUMBER, _NUMBER_HINTS, text),
@@ -116,9 +119,8 @@ def _says(wanted: re.Pattern[str], hints: tuple[str, ...], text: str) -> bool:
 
 def shared_words(asked: Asked, text: str) -> list[str]:
     """Words of `text` that the question has too, as `text` spells them, for `why`."""
-    wanted = set(asked.terms.tolist())
     seen: dict[int, str] = {}
     for word in words(text):
-        if word not in STOP_WORDS and (key := term_key(word)) in wanted:
+        if (key := term_key(word)) in asked.wanted:
             seen.setdefault(key, word)
     return list(seen.values())

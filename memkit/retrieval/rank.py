@@ -40,7 +40,7 @@ def rank(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> li
     signals = _signals(columns, chosen, len(index))
     return [
         Scored(record, value, own, asked)
-        for record, value, own in zip(index.pick(chosen.tolist()), score[chosen].tolist(), signals, strict=True)
+        for record, value, own in zip(index.rows.pick(chosen.tolist()), score[chosen].tolist(), signals, strict=True)
     ]
 
 
@@ -78,9 +78,9 @@ def _mask(index: BankIndex, query: Query) -> NDArray[np.bool_]:
         wanted = [index.kinds[kind] for kind in query.kinds]
         mask &= wanted[0] if len(wanted) == 1 else np.logical_or.reduce(wanted)
     if query.session_id is not None:
-        mask &= np.array([session == query.session_id for session in index.rows.sessions], dtype=bool)
+        mask &= index.rows.in_session(query.session_id)
     if query.condition is not None:
         condition = query.condition
         left = np.flatnonzero(mask).tolist()
-        mask[left] = [condition.matches(record) for record in index.pick(left)]
+        mask[left] = [condition.matches(record) for record in index.rows.pick(left)]
     return mask

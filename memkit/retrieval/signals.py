@@ -8,13 +8,13 @@ order: equal banks give equal bits.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from functools import lru_cache
 from typing import cast
 
 import numpy as np
 
 from memkit.errors import EmbedderError
-from memkit.retrieval.columns import Flags
 from memkit.retrieval.index import BankIndex, Floats, Ints
 from memkit.retrieval.lexicon import term_key
 from memkit.retrieval.postings import Found
@@ -55,6 +55,8 @@ SIGNALS: tuple[str, ...] = (
 
 _OF_TALK = ("before_1", "after_1", "before_2", "after_2", "replies", "session", "session_mean")
 LEAST_SPREAD = 0.25
+_AT_ONCE = 64
+"""Words of a question whose neighbourhoods are laid out together."""
 """Cosines of a bank are spread over 0 to 1 as if they differed by at least this much: where all rows are about as close
 to the question, the little that tells them apart is noise."""
 
@@ -68,9 +70,10 @@ def features(index: BankIndex, query: Query) -> Floats:
 def signal_columns(index: BankIndex, query: Query, asked: Asked) -> dict[str, Floats]:
     """Columns that hold nothing but zeros are `zeros(rows)` itself."""
     rows = len(index)
-    words, coverages, phrases, named = _lexical(index, asked)
+    said = index.rows.speakers_among(asked.words)
+    words, coverages, phrases, named = _lexical(index, asked, said)
     meaning = _meaning(index, query)
-    traits = index.traits
+    traits = index.rows.traits
     recent, nothing = recency(rows), zeros(rows)
     columns: dict[str, Floats] = {
         "words": words,
@@ -90,7 +93,7 @@ def signal_columns(index: BankIndex, query: Query, asked: Asked) -> dict[str, Fl
         "asker": traits["from_user"] if asked.about_asker else nothing,
     }
     _add_talk(columns, index, words, meaning)
-    _add_people(columns, index, named)
+    _add_people(columns, index, said, named)
     columns["in_time"], columns["near_time"] = _times(index, asked)
     return columns
 
@@ -112,29 +115,30 @@ def recency(rows: int) -> Floats:
     return column
 
 
-def _lexical(index: BankIndex, asked: Asked) -> tuple[Floats, tuple[Floats, Floats, Floats], Floats, dict[str, Floats]]:
+def _lexical(
+    index: BankIndex, asked: Asked, speakers: Collection[str]
+) -> tuple[Floats, tuple[Floats, Floats, Floats], Floats, dict[str, Floats]]:
     """What the words of the question find: BM25 over its maximum in the bank; the idf-weighted share of them that each
     row has, alone, with its neighbours, and with theirs; the same of the pairs; and for every speaker that is named,
     1 for the rows that speak of the name."""
     rows, terms = len(index), len(asked.terms)
-    speakers = {name: _first_term(name, asked) for name in index.speakers if _is_named(name, asked)}
     if not terms or not rows:
         nothing = zeros(rows)
         return nothing, (nothing, nothing, nothing), nothing, dict.fromkeys(speakers, nothing)
-    found = index.postings.find(np.concatenate((asked.terms, asked.pairs)))
+    found = index.rows.find(np.concatenate((asked.terms, asked.pairs)))
     idfs = [_idf(rows, size) for size in found.sizes(terms + len(asked.pairs))]
     of_word = np.array(idfs[:terms] + [0.0] * len(asked.pairs))[found.which]
     score = _summed(found.rows, of_word * (found.counts / (found.counts + index.saturation[found.rows])), rows)
     best = float(np.maximum.reduce(score))
-    shares = [*_shares(idfs[:terms]), *_shares(idfs[terms:])]
-    share = np.array(shares)[found.which]
+    shares = np.array([*_shares(idfs[:terms]), *_shares(idfs[terms:])])
+    share = shares[found.which]
     is_pair = found.which >= terms
     alone, phrases = _summed(found.rows + rows * is_pair, share, 2 * rows).reshape(2, rows)
-    one, two = _around(index, found, share, is_pair, terms) if index.has_talk else (alone, alone)
+    one, two = _around(index, found, shares[:terms]) if index.has_talk else (alone, alone)
     named: dict[str, Floats] = {}
-    for name, term in speakers.items():
+    for name in speakers:
         named[name] = np.zeros(rows)
-        named[name][found.rows[found.which == term]] = 1.0
+        named[name][found.rows[found.which == _first_term(name, asked)]] = 1.0
     return score / best if best > 0 else score, (alone, one, two), phrases, named
 
 
@@ -150,18 +154,21 @@ def _shares(idfs: list[float]) -> list[float]:
     return [idf / total for idf in idfs]
 
 
-def _around(index: BankIndex, found: Found, share: Floats, is_pair: Flags, terms: int) -> tuple[Floats, Floats]:
+def _around(index: BankIndex, found: Found, shares: Floats) -> tuple[Floats, Floats]:
     """The share of the words that a row has together with the turns next to it, and with two to either side."""
     rows = len(index)
-    (before_1, before_2), (after_1, after_2) = index.talk.before, index.talk.after
-    holds = np.zeros((terms, rows + 1))
-    holds[found.which[~is_pair], found.rows[~is_pair]] = share[~is_pair]
-    one, two = np.zeros(rows), np.zeros(rows)
-    for held in holds:
-        within_1 = np.maximum(held[:-1], np.maximum(held[before_1], held[after_1]))
-        one += within_1
-        two += np.maximum(within_1, np.maximum(held[before_2], held[after_2]))
-    return one, two
+    out = np.zeros((2, rows))
+    for start in range(0, len(shares), _AT_ONCE):
+        terms = min(_AT_ONCE, len(shares) - start)
+        here = ((found.which >= start) & (found.which < start + terms)).nonzero()[0]
+        which, at = found.which[here] - start, found.rows[here]
+        holds = np.zeros((terms, rows + 1), dtype=bool)  # the last one is where those without a neighbour look
+        holds[which, at] = True
+        for distance, (before, after) in enumerate(zip(index.talk.before, index.talk.after, strict=True)):
+            holds[which, before[at]] = holds[which, after[at]] = True
+            term, row = holds[:, :-1].nonzero()  # term by term: the order in which shares are summed
+            out[distance] += _summed(row, shares[term + start], rows)
+    return out[0], out[1]
 
 
 @lru_cache(maxsize=16_384)
@@ -170,14 +177,14 @@ def _idf(rows: int, found: int) -> float:
 
 
 def _meaning(index: BankIndex, query: Query) -> Floats:
-    if query.vector is None or not len(index) or not index.vectors.width:
+    if query.vector is None or not len(index) or not index.rows.width:
         return np.zeros(len(index))
-    if query.vector.size != index.vectors.width:
+    if query.vector.size != index.rows.width:
         raise EmbedderError(
-            f"a question of {query.vector.size} numbers cannot be compared with memories of {index.vectors.width}",
+            f"a question of {query.vector.size} numbers cannot be compared with memories of {index.rows.width}",
             why="they were embedded by different models", fix="embed both with the store's embedder",
         )  # fmt: skip
-    cosines = index.vectors.cosines(query.vector)
+    cosines = index.rows.cosines(query.vector)
     low, high = float(np.minimum.reduce(cosines)), float(np.maximum.reduce(cosines))
     return (cosines - low) / max(high - low, LEAST_SPREAD)
 
@@ -192,7 +199,7 @@ def _add_talk(columns: dict[str, Floats], index: BankIndex, words: Floats, meani
     for distance in (1, 2):
         columns[f"before_{distance}"] = padded[talk.before[distance - 1]]
         columns[f"after_{distance}"] = padded[talk.after[distance - 1]]
-    columns["replies"] = columns["before_1"] * np.append(index.traits["question"], 0.0)[talk.before[0]]
+    columns["replies"] = columns["before_1"] * np.append(index.rows.traits["question"], 0.0)[talk.before[0]]
     columns["session"], columns["session_mean"] = np.zeros(len(index)), np.zeros(len(index))
     grouped = mix[talk.order]
     best = np.maximum.reduceat(grouped, talk.starts)[talk.numbers]
@@ -201,15 +208,17 @@ def _add_talk(columns: dict[str, Floats], index: BankIndex, words: Floats, meani
     columns["session_mean"][talk.order] = (total / sizes)[talk.numbers]
 
 
-def _add_people(columns: dict[str, Floats], index: BankIndex, named: dict[str, Floats]) -> None:
-    if not named:
+def _add_people(
+    columns: dict[str, Floats], index: BankIndex, by_name: dict[str, Floats], named: dict[str, Floats]
+) -> None:
+    if not by_name:
         columns["speaker"] = columns["other_speaker"] = columns["names"] = zeros(len(index))
         return
     said, spoken_of = zeros(len(index)), zeros(len(index))
-    for name, rows in named.items():
-        said, spoken_of = np.maximum(said, index.said_by(name)), np.maximum(spoken_of, rows)
+    for name, rows in by_name.items():
+        said, spoken_of = np.maximum(said, rows), np.maximum(spoken_of, named[name])
     others = 1.0 - said
-    columns["speaker"], columns["other_speaker"] = said, others * index.traits["has_speaker"]
+    columns["speaker"], columns["other_speaker"] = said, others * index.rows.traits["has_speaker"]
     columns["names"] = spoken_of * others
 
 
@@ -219,29 +228,23 @@ def _first_term(speaker: str, asked: Asked) -> int:
     return terms.index(key) if key in terms else -1
 
 
-def _is_named(speaker: str, asked: Asked) -> bool:
-    """The full name, or its first word ("Ana" for Ana Silva), stands in the question."""
-    return speaker.split()[0] in asked.words
-
-
 def _times(index: BankIndex, asked: Asked) -> tuple[Floats, Floats]:
+    """1 for rows dated inside a time that was asked for; and nearness: 1 inside, halved a week after the end of the
+    closest or two days before its beginning."""
     if not asked.times:
         return zeros(len(index)), zeros(len(index))
     days = index.rows.days
     dated = days[days > 0]
     if not len(dated):
         return zeros(len(index)), zeros(len(index))
-    inside, near = np.zeros(len(index)), np.zeros(len(index))
-    for span in expand(asked.times, int(dated.min()), int(dated.max())):
-        within = (days >= span.first) & (days <= span.last)
-        inside[within] = 1.0
-        near = np.maximum(near, _nearness(days, span.first, span.last))
-    undated = days <= 0
-    inside[undated], near[undated] = 0.0, 0.0
-    return inside, near
-
-
-def _nearness(days: Ints, first: int, last: int) -> Floats:
-    """1 inside, halved a week after the end or two days before the beginning."""
-    distance = np.maximum((days - last) / 7.0, (first - days) / 2.0)
-    return 1.0 / (1.0 + np.maximum(distance, 0.0))
+    spans = expand(asked.times, int(dated.min()), int(dated.max()))
+    if not spans:
+        return zeros(len(index)), zeros(len(index))
+    firsts, lasts = (np.sort([getattr(span, end) for span in spans]) for end in ("first", "last"))
+    begun, over = firsts.searchsorted(days, "right"), lasts.searchsorted(days, "left")
+    told = days > 0
+    inside = ((begun > over) & told).astype(np.float64)
+    after = (days - lasts[np.maximum(over - 1, 0)]) / 7.0
+    before = (firsts[np.minimum(begun, len(firsts) - 1)] - days) / 2.0
+    far = np.minimum(np.where(over > 0, after, np.inf), np.where(begun < len(firsts), before, np.inf))
+    return inside, np.where(told, 1.0 / (1.0 + np.where(inside > 0, 0.0, far)), 0.0)

@@ -6,7 +6,7 @@ from memkit.retrieval.query import shared_words
 from memkit.retrieval.rank import Scored
 from memkit.text.words import date_words
 
-_SHOWN_WORDS = 4
+_SHOWN_WORDS = _SHOWN_TIMES = 4
 
 
 def why(scored: Scored) -> str:
@@ -30,7 +30,9 @@ def why(scored: Scored) -> str:
     elif signals.get("asker"):
         parts.append("said by the user")
     if signals.get("in_time") and record.at is not None:
-        named = ", ".join(f'"{phrase.words}"' for phrase in asked.times) if asked is not None else "the time asked for"
+        named = "the time asked for"
+        if asked is not None:
+            named = ", ".join(f'"{phrase.words}"' for phrase in asked.times[:_SHOWN_TIMES])
         parts.append(f"dated {date_words(record.at)}, within {named}")
     elif signals.get("near_time", 0.0) >= 0.4 and record.at is not None:
         parts.append(f"dated {date_words(record.at)}, close to the time asked for")

@@ -7,6 +7,7 @@ whichever process wrote last. Whatever is wrong with LanceDB, the journal can an
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -34,22 +35,27 @@ if TYPE_CHECKING:
 log = logging.getLogger("memkit")
 
 T = TypeVar("T")
-_Version = tuple[int, tuple[tuple[Bank, int], ...]]
+_Scope = tuple[str, str | None]
+"""A user and an agent; None for all of the user's banks."""
+_Seqs = list[tuple[Bank, int]]
+"""The newest op of each bank of a scope."""
 
-_CHEAP_RELOAD = 500
-"""Rows up to which a cheap embedder beats importing LanceDB."""
-_UNIONS = 256
-"""Users with several agents whose banks are kept joined."""
+_CHEAP_RELOAD, _CHEAP_IMPORT = 500, 5_000
+"""Rows up to which a cheap embedder beats reading LanceDB, and up to which it beats importing it, too."""
+_HELD_STATE = 256
+"""Rows up to which a warm bank keeps its records at hand. Decisions in larger ones look theirs up in the journal."""
 _SIZES = 10_000
 """Scopes whose number of memories is remembered."""
-_BYTES_PER_ROW = 4_096
-"""Rough size of a warm row beside its vector: record, tokens, postings."""
+_BYTES_PER_ROW = 2_048
+"""Rough size of a warm row beside its vector: columns, postings, record."""
 
 
 @dataclass(slots=True)
 class _Slot:
     lock: threading.Lock = field(default_factory=threading.Lock)
     live: LiveBank | None = None
+    seqs: dict[Bank, int] = field(default_factory=dict[Bank, int])
+    """Where each of its banks stands in `live`."""
     epoch: int = 0
     """Erasures the store had seen when it was loaded: an erased bank may come back under its old name."""
 
@@ -62,18 +68,29 @@ class BankReader:
         embedder: Embedder,
         config: Config,
         catch_up: Callable[[], object],
+        projected: Callable[[], bool],
     ) -> None:
-        """`catch_up` brings LanceDB up to the journal."""
+        """`catch_up` brings LanceDB up to the journal; `projected` says whether anything was ever written there."""
         self._journal, self._projection, self._embedder, self._config = journal, projection, embedder, config
-        self._catch_up = catch_up
-        self._slots: OrderedDict[Bank, _Slot] = OrderedDict()
-        self._unions: OrderedDict[str, tuple[_Version, LiveBank]] = OrderedDict()
-        self._sizes: OrderedDict[tuple[str, str | None], int] = OrderedDict()
+        self._catch_up, self._projected = catch_up, projected
+        self._slots: OrderedDict[_Scope, _Slot] = OrderedDict()
+        self._sizes: OrderedDict[_Scope, int] = OrderedDict()
         self._lock = threading.Lock()
 
     def bank(self, bank: Bank) -> LiveBank | BigBank:
-        """The bank at its newest sequence number."""
-        return self.scope(bank.user_id, bank.agent_id)
+        """The bank at its newest sequence number, for a decision."""
+        from memkit.engine.big_bank import BigBank
+
+        found = self.scope(bank.user_id, bank.agent_id)
+        if isinstance(found, BigBank) or len(found) <= _HELD_STATE:
+            return found
+
+        def whole(
+            text: str, vector: NDArray[np.float32], kinds: Sequence[Kind] | None, condition: Condition | None
+        ) -> LiveBank:
+            return found
+
+        return BigBank(found.seq, len(found), _JournalView(self._journal, bank), whole)
 
     def scope(self, user_id: str, agent_id: str | None) -> LiveBank | BigBank:
         """What a read covers: one bank, or all banks of the user where no agent is named."""
@@ -96,27 +113,16 @@ class BankReader:
         return self._journal.count_live(bank=bank, user_id=None if bank else user_id)
 
     def _whole(self, user_id: str, agent_id: str | None) -> LiveBank:
-        if agent_id is not None:
-            bank = Bank(user_id, agent_id)
-            return self._at(bank, *self._journal.bank_version(bank))
-        banks = tuple(self._journal.user_banks(user_id))
-        if len(banks) == 1:
-            return self._whole(user_id, banks[0][0].agent_id)
         from memkit.engine.bank import LiveBank
 
+        if agent_id is not None:
+            bank = Bank(user_id, agent_id)
+            seq, epoch = self._journal.bank_version(bank)
+            return self._at((user_id, agent_id), [(bank, seq)], epoch)
+        banks, epoch = self._journal.user_version(user_id)
         if not banks:
             return LiveBank.empty(self._embedder)
-        epoch = self._journal.erase_epoch()
-        with self._lock:
-            cached = self._unions.get(user_id)
-        if cached and cached[0] == (epoch, banks):
-            return cached[1]
-        union = LiveBank.joined([self._at(bank, seq, epoch) for bank, seq in banks])
-        with self._lock:
-            self._unions[user_id] = ((epoch, banks), union)
-            if len(self._unions) > _UNIONS:
-                self._unions.popitem(last=False)
-        return union
+        return self._at((user_id, banks[0][0].agent_id if len(banks) == 1 else None), banks, epoch)
 
     # -- banks too large to be held ------------------------------------------------------------------------------
 
@@ -145,7 +151,6 @@ class BankReader:
         condition: Condition | None,
     ) -> LiveBank:
         """The rows that LanceDB selects, and every row that was written since LanceDB's watermark."""
-        from memkit.engine.bank import LiveBank
 
         def selected() -> Slice:
             return self._projection().preselect(
@@ -161,7 +166,7 @@ class BankReader:
             op for bank, seq in self._banks(user_id, agent_id)
             for op in self._journal.ops(bank=bank, after=found.watermark, upto=seq)
         ]  # fmt: skip
-        return LiveBank.projected(found).after(tail, self._embedder)
+        return _live(found).after(tail, self._embedder)
 
     def _banks(self, user_id: str, agent_id: str | None) -> list[tuple[Bank, int]]:
         if agent_id is None:
@@ -186,31 +191,42 @@ class BankReader:
 
     def forget(self, user_id: str) -> None:
         with self._lock:
-            for bank in [bank for bank in self._slots if bank.user_id == user_id]:
-                del self._slots[bank]
-            for key in [key for key in self._sizes if key[0] == user_id]:
-                del self._sizes[key]
-            self._unions.pop(user_id, None)
+            for held in (self._slots, self._sizes):
+                for key in [key for key in held if key[0] == user_id]:
+                    del held[key]
 
-    def _at(self, bank: Bank, seq: int, epoch: int) -> LiveBank:
-        slot = self._slot(bank)
+    def _at(self, scope: _Scope, banks: _Seqs, epoch: int) -> LiveBank:
+        slot = self._slot(scope)
         with slot.lock:
-            live = slot.live
+            live, seqs = slot.live, slot.seqs
             if live is None or slot.epoch != epoch:
-                live = self._load(bank, seq)
+                live, seqs = self._loaded(banks, epoch), {}
                 slot.epoch = epoch
-            elif live.seq < seq:
-                live = live.after(self._journal.ops(bank=bank, after=live.seq, upto=seq), self._embedder)
+            elif ops := [op for bank, seq in banks for op in self._since(bank, seqs.get(bank, 0), seq)]:
+                ops.sort(key=lambda op: op.seq)
+                follow = live.after if len(live) <= _HELD_STATE else live.searchable_after
+                live = follow(ops, self._embedder)
             _ = live.index  # made here, under the lock: searches that come together embed what is new once
             moved = live is not slot.live
-            slot.live = live
+            ahead = live.seq if len(banks) == 1 else 0  # LanceDB may have known more than was asked for
+            slot.live, slot.seqs = live, {bank: max(seq, seqs.get(bank, 0), ahead) for bank, seq in banks}
         if moved:
             self._trim()
         return live
 
+    def _since(self, bank: Bank, seen: int, seq: int) -> Sequence[Op]:
+        return self._journal.ops(bank=bank, after=seen, upto=seq) if seen < seq else ()
+
+    def _loaded(self, banks: _Seqs, epoch: int) -> LiveBank:
+        from memkit.engine.bank import LiveBank
+
+        if len(banks) == 1:
+            return self._load(*banks[0])
+        return LiveBank.joined([self._at((bank.user_id, bank.agent_id), [(bank, seq)], epoch) for bank, seq in banks])
+
     def _load(self, bank: Bank, seq: int) -> LiveBank:
         count = self._journal.count_live(bank=bank)
-        if (self._embedder.cheap and count <= _CHEAP_RELOAD) or self._projection().inherited:
+        if self._is_cheaper_anew(count) or self._projection().inherited:
             return self._from_journal(bank, seq)
         try:
             live = self._healing(lambda: self._from_projection(bank, seq))
@@ -222,6 +238,12 @@ class BankReader:
             return self._from_journal(bank, seq)
         return live
 
+    def _is_cheaper_anew(self, count: int) -> bool:
+        """Whether embedding so many memories costs less than reading their vectors."""
+        if not self._projected():
+            return True
+        return self._embedder.cheap and count <= (_CHEAP_RELOAD if "lancedb" in sys.modules else _CHEAP_IMPORT)
+
     def _count_at(self, bank: Bank, seq: int) -> int:
         """Live memories at `seq`; the bank may have moved on."""
         if self._journal.bank_seq(bank) <= seq:
@@ -229,11 +251,9 @@ class BankReader:
         return len(BankState().fold(self._journal.ops(bank=bank, upto=seq)))
 
     def _from_projection(self, bank: Bank, seq: int) -> LiveBank:
-        from memkit.engine.bank import LiveBank
-
         only = len(self._journal.user_banks(bank.user_id)) == 1
-        live = LiveBank.projected(self._projection().slice(bank.user_id, bank.agent_id, only_bank=only))
-        return live.after(self._journal.ops(bank=bank, after=live.seq, upto=seq), self._embedder)
+        live = _live(self._projection().slice(bank.user_id, bank.agent_id, only_bank=only))
+        return live.searchable_after(self._journal.ops(bank=bank, after=live.seq, upto=seq), self._embedder)
 
     def _from_journal(self, bank: Bank, seq: int) -> LiveBank:
         from memkit.engine.bank import LiveBank
@@ -252,10 +272,10 @@ class BankReader:
             self._catch_up()
             return read()
 
-    def _slot(self, bank: Bank) -> _Slot:
+    def _slot(self, scope: _Scope) -> _Slot:
         with self._lock:
-            slot = self._slots.setdefault(bank, _Slot())
-            self._slots.move_to_end(bank)
+            slot = self._slots.setdefault(scope, _Slot())
+            self._slots.move_to_end(scope)
             return slot
 
     def _trim(self) -> None:
@@ -284,6 +304,17 @@ class _JournalView:
 
     def find(self, content_hash: str) -> str | None:
         return self._journal.find(self._bank, content_hash)
+
+    def written_by(self, intake_id: str) -> list[str]:
+        return [op.memory_id for op in self._journal.ops(bank=self._bank, intake_id=intake_id) if op.memory_id]
+
+
+def _live(found: Slice) -> LiveBank:
+    """What LanceDB holds of a bank."""
+    from memkit.engine.bank import LiveBank
+    from memkit.retrieval import BankIndex
+
+    return LiveBank(BankIndex.of_columns(found.columns, found.vectors, found.stored), found.watermark)
 
 
 def said_by(ops: list[Op], when: datetime) -> list[Op]:

@@ -13,7 +13,7 @@ from memkit.embedders.recorded import Recorded
 from memkit.errors import EmbedderError, EmbedderMismatch, InvalidInput, MemkitError, StoreDamaged
 from memkit.inputs import scope_id
 from memkit.memo import forget_texts
-from memkit.models import JSON, Bank, MemoryRecord
+from memkit.models import JSON, MEMORIES, Bank, MemoryRecord
 from memkit.ops import BankState
 from memkit.results import EraseReceipt, Page, ParkedTurn, Problem
 from memkit.runtime.read_request import Ask
@@ -36,7 +36,7 @@ def list_page(runtime: Runtime, ask: Ask, limit: int, cursor: str | None) -> Pag
     now = runtime.clock.now()
     while len(found) <= limit:
         rows = runtime.journal.live(
-            bank=bank, user_id=None if bank else ask.user_id, kinds=ask.kinds, after_seq=after, limit=_SCAN
+            bank=bank, user_id=None if bank else ask.user_id, kinds=ask.kinds or MEMORIES, after_seq=after, limit=_SCAN
         )
         for _, record in rows:
             if record.expires_at is not None and record.expires_at <= now:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from memkit.errors import InvalidText, NotFound
-from memkit.models import Bank, Kind, MemoryRecord, Op, OpDraft, Turn
+from memkit.models import MEMORIES, Bank, Kind, MemoryRecord, Op, OpDraft, Turn
 
 if TYPE_CHECKING:
     from memkit.runtime.runtime import Runtime
@@ -61,7 +61,7 @@ class OpenBank:
         after an erasure it is to be read anew, for the ops that led to it are gone."""
         return self._runtime.journal.bank_version(self.bank)
 
-    def live(self, kinds: Collection[Kind] | None = None) -> list[MemoryRecord]:
+    def live(self, kinds: Collection[Kind] = MEMORIES) -> list[MemoryRecord]:
         """In the order in which they were last written."""
         return [record for _, record in self._runtime.journal.live(bank=self.bank, kinds=kinds)]
 
@@ -121,7 +121,7 @@ class OpenBank:
             self.bank, drafts, decision_id=decision_id or runtime.ids.new("u"), at=at or runtime.clock.now(),
             cause="api", expected_seq=expected_seq,
         )  # fmt: skip
-        runtime.applied(self.bank, len(ops))
+        runtime.applied(self.bank, ops)
         return ops
 
     @property

@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from memkit.errors import InvalidInput, NewerFormat, StoreFull
 from memkit.journal.incoming import Incoming
+from memkit.journal.untorn import Untorn
 from memkit.models import JSON, to_json
+from memkit.results import Imported
 
 if TYPE_CHECKING:
     from memkit.runtime.runtime import Runtime
 
-FORMAT = 1
+FORMAT = 2
+"""2: with the words of turns (kind `turn`)."""
 _MAX_LINE = 64 * 1024 * 1024
 _REPAIR = "export the file again; where it was edited, set this field right"
 
@@ -64,37 +67,39 @@ def _write(runtime: Runtime, path: Path, user_id: str | None) -> int:
     with path.open("x", encoding="utf-8") as file:
         header = {"memkit_export": FORMAT, "store_id": runtime.journal.store_id, "user_id": user_id}
         file.write(to_json(header) + "\n")
-        for record in runtime.journal.dump(user_id):
-            file.write(to_json(record) + "\n")
-            count += 1
+        with contextlib.closing(runtime.journal.dump(user_id)) as records:  # a full disk must not leave it open
+            for record in records:
+                file.write(to_json(record) + "\n")
+                count += 1
         file.write(to_json({"memkit_end": count}) + "\n")
         file.flush()
         os.fsync(file.fileno())
     return count
 
 
-def import_(runtime: Runtime, path: Path) -> int:
+def import_(runtime: Runtime, path: Path, *, drop_dangling: bool = False) -> Imported:
     """Two passes: the first checks every line, the second writes. Records that the store already has are skipped."""
     check(path)
-    count = runtime.journal.load(record for _, record in _records(path))
+    untorn, records = Untorn(), (record for _, record in _records(path))
+    count = runtime.journal.load(filter(untorn.keeps, records) if drop_dangling else records)
     for user_id in runtime.journal.users():
         runtime.reader.forget(user_id.user_id)
     if count:
         runtime.projector.noticed(count)
-    return count
+    return Imported(count, untorn.dropped)
 
 
-def check(path: Path) -> int:
-    """Raise what is wrong with a file that is to be imported; or tell how many records it holds."""
-    incoming, count = Incoming(), 0
+def check(path: Path, *, drop_dangling: bool = False) -> Imported:
+    """Raise what is wrong with a file that is to be imported; or tell how many records would be read."""
+    incoming, untorn, count = Incoming(), Untorn(), 0
     for number, record in _records(path):
         try:
             incoming.check(record)
         except InvalidInput as error:
             what = f"line {number} of {path}: {error.what}"
             raise type(error)(what, why=error.why, fix=_REPAIR, line=number) from None
-        count += 1
-    return count
+        count += not drop_dangling or untorn.keeps(record)
+    return Imported(count, untorn.dropped)
 
 
 def _records(path: Path) -> Iterator[tuple[int, JSON]]:

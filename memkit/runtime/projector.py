@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,10 @@ log = logging.getLogger("memkit")
 
 GROUP = 2_000
 """Ops read from the journal per LanceDB commit."""
+_SOON_S = 0.05
+"""What is written within so long is embedded together; a short script ends before it loads a model."""
+_EMBED = 16
+"""Texts embedded at a time: a search that comes meanwhile waits for none of them, and repeats few."""
 
 
 class Projector:
@@ -36,6 +41,7 @@ class Projector:
         self._thread: threading.Thread | None = None
         self._start_lock = threading.Lock()
         self._waiting = 0
+        self._fresh: deque[Op] = deque(maxlen=GROUP)
         self._failures = 0
         self.failing: str | None = None
         """The error that the background thread keeps running into; it tries again and again."""
@@ -128,14 +134,17 @@ class Projector:
                 for (bank, record), vector in zip(kept, vectors, strict=True)
             ]
 
-    def noticed(self, ops: int) -> None:
-        """The journal has grown; the background thread writes it soon."""
+    def noticed(self, ops: int, fresh: Sequence[Op] = ()) -> None:
+        """The journal has grown; the background thread writes it soon, and embeds what is `fresh` at once, so that
+        the next search need not."""
         self._waiting += ops
         if isinstance(self._embedder, Recorded):
             return  # whoever opens the store with its embedder writes it
         if self._thread is None or not self._thread.is_alive():
             self._start()
-        if self._waiting >= self._config.project_every:
+        if not self._embedder.cheap:
+            self._fresh += fresh
+        if self._fresh or self._waiting >= self._config.project_every:
             self._wake.set()
 
     @property
@@ -158,11 +167,16 @@ class Projector:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._wake.wait(self._config.project_idle_s * (1 + min(self._failures, 30)))
+            woken = self._wake.wait(self._config.project_idle_s * (1 + min(self._failures, 30)))
             self._wake.clear()
             if self._stop.is_set() or not self._waiting:
                 continue
             try:
+                if self._fresh:
+                    self._stop.wait(_SOON_S)
+                    self._embed_fresh()
+                if self._stop.is_set() or (woken and self._waiting < self._config.project_every):
+                    continue
                 self.project()
                 self._sealer.seal()
                 self._failures, self.failing = 0, None
@@ -171,6 +185,16 @@ class Projector:
                 # An embedder or LanceDB may raise anything: whatever it is, the thread lives on.
                 self._failures, self.failing = self._failures + 1, type(error).__name__
                 log.warning("projection into LanceDB failed: %s", type(error).__name__)
+
+    def _embed_fresh(self) -> None:
+        """The embedder remembers the vectors."""
+        from memkit.retrieval import embed_text
+
+        while self._fresh and not self._stop.is_set():
+            ops = [self._fresh.popleft() for _ in range(min(_EMBED, len(self._fresh)))]
+            texts = [embed_text(op.after) for op in ops if op.after is not None and op.after != op.before]
+            if texts:
+                self._embedder.embed(texts)
 
     def _rows(self, ops: Sequence[Op]) -> list[ProjectedRow]:
         """The last state of each memory that the ops touched; deletions become tombstones."""

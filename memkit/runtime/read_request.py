@@ -70,6 +70,6 @@ def _kinds(kinds: Any) -> tuple[Kind, ...] | None:
         return None
     one = isinstance(kinds, str) or not isinstance(kinds, Iterable)
     given: tuple[Any, ...] = (kinds,) if one else tuple(cast("Iterable[Any]", kinds))
-    if not given or any(kind not in ("fact", "episode") for kind in given):
-        raise InvalidInput(f"kinds={kinds!r} is unknown", fix="pass kinds=['fact'], ['episode'] or both")
+    if not given or any(kind not in ("fact", "episode", "turn") for kind in given):
+        raise InvalidInput(f"kinds={kinds!r} is unknown", fix="pass kinds=['fact'], or several of fact, episode, turn")
     return given

@@ -13,17 +13,21 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from memkit.config import Config
-from memkit.engine.answer import answer_steps
+from memkit.engine.answer import answer
 from memkit.engine.bank import LiveBank
+from memkit.engine.call import Routing
 from memkit.engine.citations import infer_citations
-from memkit.engine.decide import Decided, Routing, Settings
+from memkit.engine.decide import Decided
+from memkit.engine.drive import drive, within
 from memkit.engine.record import decision_record
+from memkit.engine.serve import serve
+from memkit.engine.served_with import ServedWith
 from memkit.errors import BadReply, InvalidInput, NoModel, NotFound
 from memkit.journal import FeedbackRecord, Trace
 from memkit.journal.records import TraceKind
 from memkit.models import JSON, Bank, digest
 from memkit.results import Answer, ContextBlock, Hit, Hits
-from memkit.retrieval import Query, RankerWeights, Scored, rank, render_context, why
+from memkit.retrieval import Query, RankerWeights, Scored, render_context, why
 from memkit.runtime.banks import BankReader
 from memkit.runtime.read_request import Ask
 from memkit.runtime.traces import TraceBuffer
@@ -44,19 +48,20 @@ class Asking:
         traces: TraceBuffer,
         embedder: Embedder,
         backbone: Callable[[], Backbone | None],
-        settings: Callable[[], Settings],
+        served: Callable[[], ServedWith],
         config: Config,
         *,
         clock: Clock,
         ids: Ids,
         route: Callable[[str], AbstractContextManager[dict[str, Routing]]],
         weights: Callable[[str], RankerWeights | None],
+        deciding: Callable[[], None],
         watched: Callable[[Decided, dict[str, Routing], str | None], None],
     ) -> None:
         self._journal, self._reader, self._traces, self._embedder = journal, reader, traces, embedder
-        self._backbone, self._settings, self._config = backbone, settings, config
+        self._backbone, self._served, self._config = backbone, served, config
         self._clock, self._ids, self._route, self._weights = clock, ids, route, weights
-        self._watched = watched
+        self._deciding, self._watched = deciding, watched
 
     def search(self, ask: Ask) -> Hits:
         live, scored, selection = self._rank(ask)
@@ -67,13 +72,13 @@ class Asking:
     def context(self, ask: Ask, max_tokens: int) -> ContextBlock:
         live, scored, selection = self._rank(ask)
         trace_id = self._ids.new("c")
-        block = render_context([one.record for one in scored], max_tokens=max_tokens, nonce=trace_id[-12:])
+        block = render_context([one.record for one in scored], max_tokens=max_tokens, nonce=trace_id[-8:])
         served = [one for one in scored if one.record.id in block.ids]
         self._trace("context", trace_id, ask, live, served, {"max_tokens": max_tokens} | selection)
         return ContextBlock(block.text, trace_id=trace_id, hits=self._hits(ask, served))
 
     def answer(self, ask: Ask) -> Answer:
-        """Candidates (half for each of two participants), distillation, answer; cited memories are kept."""
+        """The memories that decide are selected, then answered from; what was shown and cited is kept."""
         backbone = self._backbone()
         if backbone is None:
             raise NoModel(
@@ -84,14 +89,16 @@ class Asking:
         live, pool, selection = self._rank(ask)
         trace_id = self._ids.new("a")
         with self._route(ask.user_id) as routing:
-            draft, call = answer_steps(
-                ask.text, _per_participant(pool, ask.k), backbone, self._settings(), decision_id=self._ids.new("d"),
-                state_seq=live.seq, now=self._clock.now(), routing=routing.get("answerer", Routing()),
-                sampling=Sampling(),
+            steps = answer(
+                ask.text, pool, self._served(), decision_id=self._ids.new("d"), state_seq=live.seq,
+                now=self._clock.now(), routing=routing.get("answerer", Routing()), sampling=Sampling(),
             )  # fmt: skip
+            answered = drive(steps, within(backbone, self._config.deadline_s))
+            draft, call = answered.draft, answered.call
             failed = None if call.error is None else type(call.error).__name__
             self._watched(Decided([], [call], self._clock.now(), error=call.error), routing, failed)
         bank = Bank(ask.user_id, ask.agent_id or "")
+        self._deciding()
         record = decision_record(call, bank=bank, intake_id=None, source_turns=(), created_at=self._clock.now())
         if draft is None:
             self._journal.record(record)
@@ -125,7 +132,7 @@ class Asking:
             payload |= {"observed": text, "observed_cited": named}
         else:
             payload |= {"answer": text, "cited_by": "overlap", "cited": named}
-        self._traces.write(replace(trace, payload=payload), now=True)
+        self._traces.write(replace(trace, payload=payload))
         return tuple(cited)
 
     def feedback(
@@ -171,12 +178,13 @@ class Asking:
         self._traces.get(user_id, trace_id)
 
     def _rank(self, ask: Ask) -> tuple[LiveBank, list[Scored], JSON]:
-        """The bank, its best rows, and what the trace says of how many rows were looked at."""
+        """The bank, its best rows, and what the trace says of how they were ranked."""
         if ask.as_of is None:
             live = self._reader.scope(ask.user_id, ask.agent_id)
         else:
             live = self._reader.as_of(ask.user_id, ask.agent_id, ask.as_of)
-        selection: JSON = {}
+        weights = self._weights(ask.user_id)
+        selection: JSON = {"ranker": weights.digest if weights else "default"}
         if isinstance(live, LiveBank) and not len(live):
             return live, [], selection
         (vector,) = self._embedder.embed([ask.text])
@@ -187,9 +195,9 @@ class Asking:
         )  # fmt: skip
         if not isinstance(live, LiveBank):
             size, live = len(live), live.narrow(ask.text, vector, ask.kinds, _within(ask))
-            selection = {"preselected": len(live), "of": size}
+            selection |= {"preselected": len(live), "of": size}
         weights = self._weights(ask.user_id)
-        return live, rank(live.index, query, weights) if weights else rank(live.index, query), selection
+        return live, serve(live.index, query, weights) if weights else serve(live.index, query), selection
 
     def _hits(self, ask: Ask, scored: Sequence[Scored]) -> list[Hit]:
         turns: dict[str, Any] = {}
@@ -212,29 +220,35 @@ class Asking:
         ask: Ask,
         live: LiveBank,
         served: Sequence[Scored],
-        more: JSON | None = None,
+        more: JSON,
         *,
         durable: bool = False,
     ) -> None:
         if not durable and not self._sampled(trace_id):
             return
-        weights = self._weights(ask.user_id)
-        payload: JSON = {
-            "v": 1,
-            "question": ask.text,
-            "k": ask.k,
-            "as_of": ask.as_of if isinstance(ask.as_of, int) else ask.as_of.isoformat() if ask.as_of else None,
-            "ranker": weights.digest if weights else "default",
-            "served": [
-                {
-                    "id": one.record.id, "revision": one.record.revision, "rank": rank_no, "score": round(one.score, 6),
-                    "signals": {name: round(float(value), 6) for name, value in one.signals.items()},
-                }
-                for rank_no, one in enumerate(served, start=1)
-            ],
-        } | (more or {})  # fmt: skip
-        bank = Bank(ask.user_id, ask.agent_id or "")
-        self._traces.write(Trace(trace_id, kind, bank, live.seq, payload, self._clock.now()), now=durable)
+        seq, now = live.seq, self._clock.now()
+
+        def trace() -> Trace:
+            payload: JSON = {
+                "v": 1,
+                "question": ask.text,
+                "k": ask.k,
+                "as_of": ask.as_of if isinstance(ask.as_of, int) else ask.as_of.isoformat() if ask.as_of else None,
+                "served": [
+                    {
+                        "id": one.record.id, "revision": one.record.revision, "rank": rank_no,
+                        "score": round(one.score, 6),
+                        "signals": {name: value and round(value, 6) for name, value in one.signals.items()},
+                    }
+                    for rank_no, one in enumerate(served, start=1)
+                ],
+            } | more  # fmt: skip
+            return Trace(trace_id, kind, Bank(ask.user_id, ask.agent_id or ""), seq, payload, now)
+
+        if durable:
+            self._traces.write(trace())
+        else:
+            self._traces.write_later(trace)
 
     def _sampled(self, trace_id: str) -> bool:
         share = self._config.trace_sample
@@ -258,23 +272,3 @@ def _within(ask: Ask) -> Condition | None:
         return ask.condition
     terms = () if ask.condition is None else ask.condition.terms
     return Condition((*terms, *parse_filters({"session_id": ask.session_id}).terms))
-
-
-def _per_participant(pool: Sequence[Scored], k: int) -> list[Scored]:
-    """At most half of the candidates for each of the two participants who hold most of the pool; all of them where
-    there is only one."""
-    counts: dict[str, int] = {}
-    for one in pool:
-        counts[one.record.speaker] = counts.get(one.record.speaker, 0) + 1
-    if len(counts) < 2:
-        return list(pool[:k])
-    main = sorted(counts, key=lambda speaker: (-counts[speaker], speaker))[:2]
-    taken: dict[str, int] = dict.fromkeys(main, 0)
-    chosen: list[Scored] = []
-    for one in pool:
-        if one.record.speaker in taken:
-            if taken[one.record.speaker] >= k // 2:
-                continue
-            taken[one.record.speaker] += 1
-        chosen.append(one)
-    return chosen[:k]

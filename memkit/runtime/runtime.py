@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -17,20 +18,22 @@ from memkit.config import Config
 from memkit.embedders.deferred import default_or
 from memkit.embedders.recorded import Recorded
 from memkit.errors import InvalidConfig, StoreClosed
-from memkit.inputs import has_surrogates, path_of, text_of
+from memkit.inputs import has_surrogates, keep_turns_of, path_of, text_of
 from memkit.journal import Journal
-from memkit.models import Bank
+from memkit.models import Bank, Op
 from memkit.runtime.banks import BankReader
 from memkit.runtime.projector import Projector
 from memkit.runtime.sealer import Sealer
-from memkit.runtime.store_embedder import check_embedder, is_named
+from memkit.runtime.store_embedder import check_embedder, is_named, own_embedder
 from memkit.runtime.traces import TraceBuffer
 from memkit.seams.clock import Clock, Ids, RandomIds, SystemClock
 from memkit.seams.embedder import close_embedder
 
 if TYPE_CHECKING:
     from memkit.adapters import AdapterSet
-    from memkit.engine.decide import Decided, Routing, Settings
+    from memkit.engine.call import Routing
+    from memkit.engine.decide import Decided
+    from memkit.engine.served_with import ServedWith
     from memkit.retrieval import RankerWeights
     from memkit.runtime.reads import Asking
     from memkit.runtime.turns import TurnWriter
@@ -72,8 +75,8 @@ class Runtime:
         embedder: Any = None,
         adapters: Any = None,
         alias: str = "production",
-        journal: str | Path | None = None,
         explore: float = 0.0,
+        keep_turns: str = "all",
         instructions: str = "",
         redact: Callable[[str], str] | None = None,
         config: Config | Mapping[str, Any] | None = None,
@@ -90,24 +93,33 @@ class Runtime:
         self.clock: Clock = clock or SystemClock()
         self.ids: Ids = ids or RandomIds()
         self.redact = redact
+        self.keep_turns = keep_turns_of(keep_turns)
         self._model, self._model_options = model, dict(model_options or {})
         self._adapters, self.alias, self._instructions, self._mode = adapters, alias, instructions, mode
-        self._check(explore, journal)
-        self.embedder: Embedder = default_or(embedder)
-        self._made_embedder = isinstance(embedder, str)  # who passes an embedder closes it
+        self._check(explore)
+        made = None if embedder is None else default_or(embedder)  # a wrong one is refused before anything is written
+        self._made_embedder = embedder is None or isinstance(embedder, str)  # who passes an embedder closes it
         self._backbone: Backbone | None = None
         self._backbone_lock = threading.Lock()
         self._lock = threading.RLock()
         self._closed = False
         self.journal = Journal.open(self.path, clock=self.clock, ids=self.ids)
         try:
+            if made is None:
+                made = (None if adopting else own_embedder(self.journal, self.path)) or default_or(None)
+            self.embedder: Embedder = _remembering(made)
             if not adopting:
                 check_embedder(self.journal, self.embedder, self.path)
         except BaseException:
             self.journal.close()
             raise
         self.reader = BankReader(
-            self.journal, lambda: self.projection, self.embedder, self.config, lambda: self.projector.project()
+            self.journal,
+            lambda: self.projection,
+            self.embedder,
+            self.config,
+            catch_up=lambda: self.projector.project(),
+            projected=lambda: (self.path / "lance").is_dir(),
         )
         self.sealer = Sealer(self.journal, lambda: self.trajectories, maintain_commits=self.config.maintain_commits)
         self.projector = Projector(self.journal, lambda: self.projection, self.embedder, self.config, self.sealer)
@@ -150,21 +162,20 @@ class Runtime:
         return None if self._model is None else self.backbone
 
     @_Part
-    def settings(self) -> Settings:
-        from memkit.engine.decide import Settings
+    def served_with(self) -> ServedWith:
+        from memkit.engine.served_with import ServedWith
 
-        backbone, config = self.backbone, self.config
-        style = backbone.style
-        return Settings(
-            mode=self._mode or ("fused" if style == "json" else "split"),
+        config = self.config
+        return ServedWith(
+            mode=self._mode or ("fused" if self.backbone.style == "json" else "split"),
             instructions=self._instructions,
-            styles=tuple((role, getattr(backbone, "style_of", lambda _: style)(role)) for role in _ROLES),
             guard=config.guard,
             reasks=config.reasks,
             candidates=config.candidates,
             fused_candidates=config.fused_candidates,
-            deadline_s=config.deadline_s,
-        )
+            context_turns=config.context_turns,
+            answer_candidates=config.answer_candidates,
+        ).to(self.backbone)
 
     @_Part
     def adapters(self) -> AdapterSet:
@@ -172,7 +183,7 @@ class Runtime:
 
         return open_adapters(
             self.path, self._adapters, alias=self.alias, backbone=lambda: self.backbone,
-            prompt_hashes=self.prompt_hashes, embedder=self.embedder.identity,
+            deadline_s=self.config.deadline_s, prompt_hashes=self.prompt_hashes, embedder=self.embedder.identity,
         )  # fmt: skip
 
     def prompt_hashes(self) -> dict[str, str]:
@@ -180,7 +191,7 @@ class Runtime:
         from memkit.roles import role_prompt_hashes
 
         return {
-            role: role_prompt_hashes(self._instructions, style).get(role, "") for role, style in self.settings.styles
+            role: role_prompt_hashes(self._instructions, style).get(role, "") for role, style in self.served_with.styles
         }
 
     @_Part
@@ -188,16 +199,10 @@ class Runtime:
         from memkit.runtime.turns import TurnWriter
 
         return TurnWriter(
-            self.journal, self.reader, lambda: self.backbone, self.embedder, self.settings, self.config,
+            self.journal, self.reader, lambda: self.backbone, self.embedder, self.served_with, self.config,
             clock=self.clock, ids=self.ids, route=self.route, weights=self.weights, explore=self._explore,
             explored=lambda: self.explored, deciding=self.deciding, applied=self.applied, watched=self.watched,
         )  # fmt: skip
-
-    @_Part
-    def practice(self) -> str:
-        from memkit.engine.served_with import Practice
-
-        return Practice(self.settings.mode, self._instructions, self.config).text
 
     @_Part
     def explored(self) -> frozenset[str]:
@@ -219,21 +224,21 @@ class Runtime:
 
         return Asking(
             self.journal, self.reader, self.traces, self.embedder, lambda: self.answerer,
-            lambda: self.settings, self.config, clock=self.clock, ids=self.ids, route=self.route, weights=self.weights,
-            watched=self.watched,
+            lambda: self.served_with, self.config, clock=self.clock, ids=self.ids, route=self.route,
+            weights=self.weights, deciding=self.deciding, watched=self.watched,
         )  # fmt: skip
 
     # ---- what the parts tell each other ----------------------------------------------------------------------
 
     def deciding(self) -> None:
         """A decision is about to be logged: what it was made with is on record first."""
-        from memkit.engine import served_with
+        from memkit.runtime.on_record import record
 
-        served_with.record(self.journal, self.practice, instead=self._model is not None)
+        record(self.journal, self.served_with, instead=self._model is not None)
 
-    def applied(self, bank: Bank, ops: int) -> None:
+    def applied(self, bank: Bank, ops: Sequence[Op]) -> None:
         if ops:
-            self.projector.noticed(ops)
+            self.projector.noticed(len(ops), ops)
 
     @contextmanager
     def route(self, user_id: str) -> Generator[dict[str, Routing], None, None]:
@@ -242,7 +247,7 @@ class Runtime:
             yield {}
             return
         with self.adapters.lease(user_id, _ROLES) as leases:
-            from memkit.engine.decide import Routing
+            from memkit.engine.call import Routing
 
             yield {
                 role: Routing(lease.name, lease.alias, lease.version, lease.propensity)
@@ -252,7 +257,7 @@ class Runtime:
     @property
     def has_adapters(self) -> bool:
         """Looked up every time: another process may publish the first adapter while this one runs."""
-        return self._adapters is not None or (self.path / "adapters").is_dir()
+        return self._adapters is not None or os.path.isdir(f"{self.path}/adapters")
 
     @property
     def uses_adapters(self) -> bool:
@@ -370,15 +375,9 @@ class Runtime:
                     close_embedder(self.embedder)
                 self.journal.close()
 
-    def _check(self, explore: float, journal: str | Path | None) -> None:
+    def _check(self, explore: float) -> None:
         if isinstance(explore, bool) or not isinstance(explore, int | float) or not 0 <= explore <= 1:
             raise InvalidConfig("explore must be a share between 0 and 1", fix="pass e.g. explore=0.1")
-        if journal is not None:
-            raise InvalidConfig(
-                "only the embedded SQLite journal is available",
-                why="the journal of this version lives beside the store",
-                fix="leave journal= out",
-            )
         if self._mode not in (None, "split", "fused"):
             raise InvalidConfig(f"mode {self._mode!r} is unknown", fix="pass mode='split' or mode='fused'")
         if self.alias != "production":  # found out now, and not by a search on the day of the first adapter
@@ -391,10 +390,19 @@ class Runtime:
             raise InvalidConfig("instructions must be text", fix="pass a str that says what to remember")
         if has_surrogates(self._instructions):
             raise InvalidConfig("instructions hold a lone surrogate", fix="repair the text where it was decoded")
-        if self._model_options:
-            from memkit.backbones import check_options
+        if self._model is not None or self._model_options:
+            from memkit.backbones import check_model
 
-            check_options(self._model, self._model_options)
+            check_model(self._model, self._model_options)
+
+
+def _remembering(embedder: Embedder) -> Embedder:
+    """A text is embedded once, whether it is searched or projected first."""
+    if embedder.cheap or isinstance(embedder, Recorded):
+        return embedder
+    from memkit.embedders.cached import CachedEmbedder
+
+    return embedder if isinstance(embedder, CachedEmbedder) else CachedEmbedder(embedder)
 
 
 _OPEN: weakref.WeakSet[Runtime] = weakref.WeakSet()

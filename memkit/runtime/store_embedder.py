@@ -50,6 +50,18 @@ def embedder_for(path: Path, given: str | None, *, embeds: bool) -> Any:
     return given
 
 
+def own_embedder(journal: Journal, path: Path) -> Embedder | None:
+    """What a store is opened with where no embedder is given: its own, made again. None: it has the default, or none
+    yet."""
+    stored = journal.meta_get(_NAME)
+    if stored is None or stored == DEFAULT_IDENTITY:
+        return None
+    made = remade(stored)
+    if made is None:
+        raise mismatch(stored, DEFAULT_IDENTITY, path)
+    return made
+
+
 def check_embedder(journal: Journal, embedder: Embedder, path: Path) -> None:
     """The first embedder is the store's; another one is refused."""
     known = journal.meta_get(_NAME)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from memkit.engine import implicit_feedback
@@ -33,22 +33,25 @@ class TraceBuffer:
         self._answered: OrderedDict[tuple[str, str], tuple[str, str]] = OrderedDict()
         self._signals: list[FeedbackRecord] = []
         self._lock = threading.Lock()
-        self._waiting: list[Trace] = []
+        self._waiting: list[Callable[[], Trace]] = []
         self._timer: threading.Timer | None = None
 
-    def write(self, trace: Trace, *, now: bool = False) -> None:
+    def write(self, trace: Trace) -> None:
+        """Now: somebody refers to it."""
         with self._lock:
-            self._waiting.append(trace)
-            full = len(self._waiting) >= _GROUP
-            if not now:
-                self._later()
+            self._waiting.append(lambda: trace)
             if "answer" in trace.payload:
                 self._answered[_talk(trace.bank)] = (trace.trace_id, str(trace.payload["question"]))
                 while len(self._answered) > _TALKS:
                     self._answered.popitem(last=False)
-        if now:
-            self.flush()
-        elif full:
+        self.flush()
+
+    def write_later(self, make: Callable[[], Trace]) -> None:
+        with self._lock:
+            self._waiting.append(make)
+            full = len(self._waiting) >= _GROUP
+            self._later()
+        if full:
             self._try_flush()
 
     def followed(self, bank: Bank, turns: Sequence[Turn]) -> None:
@@ -82,7 +85,7 @@ class TraceBuffer:
             signals, self._signals = self._signals, []
             try:
                 if waiting:
-                    self._journal.write_trace(*waiting)
+                    self._journal.write_trace(*(make() for make in waiting))
                 for feedback in signals:
                     with contextlib.suppress(NotFound):  # the user was erased meanwhile
                         self._journal.add_feedback(feedback)

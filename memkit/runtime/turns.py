@@ -16,12 +16,15 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from memkit.config import Config
-from memkit.engine.decide import Decided, Routing, Settings, Task, decide, drive
+from memkit.engine.call import Routing
+from memkit.engine.decide import Decided, Task, decide
+from memkit.engine.drive import drive, within
 from memkit.engine.record import decision_record, described
+from memkit.engine.served_with import ServedWith
 from memkit.errors import Conflict, EmbedderError, MemkitError, NotFound, OpRejected, StoreError
-from memkit.models import Bank, Turn
+from memkit.models import Bank, Op, Turn
 from memkit.runtime.banks import BankReader
-from memkit.seams.backbone import Backbone, Sampling, generate_each
+from memkit.seams.backbone import Backbone, Sampling
 from memkit.seams.clock import Clock, Ids
 from memkit.seams.embedder import Embedder
 
@@ -47,7 +50,7 @@ class TurnWriter:
         reader: BankReader,
         backbone: Callable[[], Backbone],
         embedder: Embedder,
-        settings: Settings,
+        served: ServedWith,
         config: Config,
         *,
         clock: Clock,
@@ -57,11 +60,11 @@ class TurnWriter:
         explore: float,
         explored: Callable[[], frozenset[str]],
         deciding: Callable[[], None],
-        applied: Callable[[Bank, int], None],
+        applied: Callable[[Bank, Sequence[Op]], None],
         watched: Callable[[Decided, dict[str, Routing], str | None], None],
     ) -> None:
         self._journal, self._reader, self._backbone, self._embedder = journal, reader, backbone, embedder
-        self._settings, self._config, self._clock, self._ids = settings, config, clock, ids
+        self._served, self._config, self._clock, self._ids = served, config, clock, ids
         self._route, self._weights, self._explore, self._explored = route, weights, explore, explored
         self._deciding, self._applied, self._watched = deciding, applied, watched
         self._stranded: deque[Claim] = deque()
@@ -142,9 +145,10 @@ class TurnWriter:
             sampling=self._sampling,
             weights=self._weights(intake.bank.user_id),
             expires_at=intake.expires_at,
+            hide_covered=intake.keep_turns == "uncovered",
         )
-        steps = decide(task, self._settings, self._embedder)
-        return drive(steps, lambda requests: generate_each(self._backbone(), requests))
+        steps = decide(task, self._served, self._embedder)
+        return drive(steps, within(self._backbone(), self._config.deadline_s))
 
     def _commit(self, claim: Claim, decided: Decided, *, last: bool) -> bool:
         """One transaction: decisions, operations, the turn's status. False: the bank moved, decide again."""
@@ -168,7 +172,7 @@ class TurnWriter:
                 return False
             self._park(claim, decided, error)
             return True
-        self._applied(intake.bank, len(ops))
+        self._applied(intake.bank, ops)
         return True
 
     def _park(self, claim: Claim, decided: Decided, error: MemkitError) -> None:
@@ -202,7 +206,7 @@ class TurnWriter:
 
     def _context_turns(self, intake: Intake) -> Sequence[Turn]:
         return self._journal.turns(
-            bank=intake.bank, session_id=intake.session_id, before=intake.intake_id, limit=self._config.context_turns
+            bank=intake.bank, session_id=intake.session_id, before=intake.intake_id, limit=self._served.context_turns
         )
 
     def _sampling(self, decision_id: str, role: str) -> Sampling:

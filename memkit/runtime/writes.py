@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from memkit.engine.record import reason
-from memkit.errors import Conflict, InvalidInput, NotFound, UndoConflict
-from memkit.inputs import aware, json_object, messages, optional_id, scope_id, text_of, whole_number
+from memkit.engine.words import row_id, words_of, words_that_end
+from memkit.errors import InvalidInput, NotFound, RevisionConflict, UndoConflict
+from memkit.inputs import aware, json_object, keep_turns_of, messages, optional_id, scope_id, text_of, whole_number
 from memkit.journal import Intake
 from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn, digest
-from memkit.ops import inverse
+from memkit.ops import Compensation, Past
 from memkit.results import AddResult
 
 if TYPE_CHECKING:
     from memkit.journal import Accepted, IntakeState
     from memkit.runtime.runtime import Runtime
+
+_NEAR = 1_000
+"""Ops behind a deletion among which those of its words are looked for."""
 
 
 def add(
@@ -32,18 +37,21 @@ def add(
     infer: bool,
     wait: bool,
     expires_at: datetime | str | None,
+    keep_turns: str | None,
 ) -> AddResult:
-    intake = _intake(runtime, raw, bank, session_id, at, metadata, idempotency_key, infer, expires_at)
+    intake = _intake(runtime, raw, bank, session_id, at, metadata, idempotency_key, infer, expires_at, keep_turns)
     if not infer:
         accepted = runtime.journal.accept(intake, drafts=[_episode(turn, intake) for turn in intake.turns])
         _followed(runtime, accepted)
-        runtime.applied(bank, len(accepted.ops))
+        runtime.applied(bank, accepted.ops)
         return AddResult(
             accepted.state.intake.intake_id, accepted.state.status, accepted.ops, accepted.state.intake.turns,
             replayed=accepted.replayed,
         )  # fmt: skip
-    accepted = runtime.journal.accept(intake, claim=wait and runtime.ready)
+    words = words_of(intake.turns, intake.expires_at) if intake.keep_turns != "none" else ()
+    accepted = runtime.journal.accept(intake, words=words, claim=wait and runtime.ready)
     _followed(runtime, accepted)
+    runtime.applied(bank, accepted.said)
     state = accepted.state
     if state.status == "pending":
         if wait:
@@ -87,7 +95,7 @@ def _adopt_one(runtime: Runtime, raw: Mapping[str, Any]) -> int:
     key = raw.get("key")
     intake = _intake(
         runtime, said, bank, raw.get("session_id"), raw.get("at"), raw.get("metadata"),
-        None if key is None else f"import:{digest(scope_id(key, 'key'))}", False, None,
+        None if key is None else f"import:{digest(scope_id(key, 'key'))}", False, None, None,
     )  # fmt: skip
     turn = replace(intake.turns[0], origin="import")
     draft = replace(_episode(turn, intake), kind=raw.get("kind", "fact"))
@@ -95,7 +103,7 @@ def _adopt_one(runtime: Runtime, raw: Mapping[str, Any]) -> int:
         draft = replace(draft, content_salt="")
     accepted = runtime.journal.accept(replace(intake, turns=(turn,)), drafts=[draft])
     added = 0 if accepted.replayed else sum(op.action == "add" for op in accepted.ops)
-    runtime.applied(bank, added)
+    runtime.applied(bank, accepted.ops if added else ())
     return added
 
 
@@ -123,17 +131,25 @@ def update(
         expected_revision=expected_revision, origin="api", at=now,
     )  # fmt: skip
     ops = runtime.journal.apply(bank, [draft], decision_id=runtime.ids.new("u"), at=now, cause="api")
-    runtime.applied(bank, len(ops))
+    runtime.applied(bank, ops)
     return ops[0].after or record
 
 
 def delete(runtime: Runtime, user_id: str, memory_id: str) -> Op:
-    bank, _ = _own(runtime, user_id, memory_id)
+    bank, record = _own(runtime, user_id, memory_id)
     now = runtime.clock.now()
-    draft = OpDraft("delete", memory_id, origin="api", at=now)
-    ops = runtime.journal.apply(bank, [draft], decision_id=runtime.ids.new("u"), at=now, cause="api")
-    runtime.applied(bank, len(ops))
+    drafts = [OpDraft("delete", memory_id, origin="api", at=now), *_words_that_end(runtime, bank, [record])]
+    ops = runtime.journal.apply(bank, drafts, decision_id=runtime.ids.new("u"), at=now, cause="api")
+    runtime.applied(bank, ops)
     return ops[0]
+
+
+def _words_that_end(runtime: Runtime, bank: Bank, ended: Sequence[MemoryRecord]) -> list[OpDraft]:
+    """What becomes of the words of a bank when these memories end."""
+    facts = [record for record in ended if record.kind == "fact"]
+    if not facts:
+        return []
+    return words_that_end(facts, [record for _, record in runtime.journal.live(bank=bank, kinds=("turn",))])
 
 
 def delete_all(runtime: Runtime, user_id: str, agent_id: str | None) -> int:
@@ -148,8 +164,8 @@ def delete_all(runtime: Runtime, user_id: str, agent_id: str | None) -> int:
             ops = runtime.journal.apply(bank, drafts, decision_id=runtime.ids.new("u"), at=now, cause="api")
         except NotFound:
             return total + delete_all(runtime, user_id, agent_id)  # somebody deleted one of them meanwhile
-        runtime.applied(bank, len(ops))
-        total += len(ops)
+        runtime.applied(bank, ops)
+        total += sum(op.before is not None and op.before.kind != "turn" for op in ops)
     return total
 
 
@@ -160,56 +176,47 @@ def undo(
         raise InvalidInput("undo() needs exactly one of op_id, turn_id and since", fix="name what is to be undone")
     targets = _to_undo(runtime, user_id, op_id, turn_id, since)
     by_bank: dict[Bank, list[Op]] = {}
-    for op in sorted(targets, key=lambda op: -op.seq):
+    for op in targets:
         by_bank.setdefault(op.bank, []).append(op)
     written: list[Op] = []
+    undone: dict[str, str] = {}
     for bank, ops in by_bank.items():
-        written.extend(_compensate(runtime, bank, ops))
+        written.extend(_compensate(runtime, bank, ops, undone))
+    if undone and not written and since is None:
+        taker = next(iter(undone.values()))
+        raise UndoConflict(
+            "this is undone already", why=f"the op {taker} took it back", fix=f"undo {taker} to bring it back", op=taker
+        )
     return written
 
 
-def _compensate(runtime: Runtime, bank: Bank, newest_first: Sequence[Op]) -> list[Op]:
-    """One compensating op per memory: back to the image before the oldest op to undo, provided that the newest one
-    to undo is the last that touched the memory."""
-    oldest: dict[str, Op] = {}
-    newest: dict[str, Op] = {}
-    for op in newest_first:
-        if op.memory_id is not None and op.before != op.after:
-            newest.setdefault(op.memory_id, op)
-            oldest[op.memory_id] = op
-    drafts: list[OpDraft] = []
-    undoes: list[str] = []
-    for memory_id, last in newest.items():
-        live = runtime.journal.get(bank.user_id, memory_id)
-        if live and last.after and live[1].seq > last.after.seq and live[1].revision == last.after.revision:
-            raise _not_alone("the memory was said again since, and has that turn as a source too")
-        draft = inverse(replace(last, before=_image(oldest[memory_id].before, last)))
-        if draft is not None:
-            drafts.append(draft)
-            undoes.append(last.op_id)
-    if not drafts:
+def _compensate(runtime: Runtime, bank: Bank, targets: Sequence[Op], undone: dict[str, str]) -> list[Op]:
+    """One compensating op per memory, what was done last first. `undone` gains the targets that stand no more."""
+    names = {op.op_id for op in targets}
+    found: list[Compensation] = []
+    touched = dict.fromkeys(op.memory_id for op in targets if op.memory_id and op.before != op.after)
+    for memory_id in touched:
+        past = Past(runtime.journal.ops(bank=bank, memory_id=memory_id))
+        undone |= {op_id: taker for op_id, taker in past.undone.items() if op_id in names}
+        if (one := past.compensate(names)) is not None:
+            found.append(one)
+    if not found:
         return []
+    found.sort(key=lambda one: -one.seq)
+    words = _words_that_end(runtime, bank, [one.ends for one in found if one.ends is not None])
+    drafts = [*(one.draft for one in found), *(one for one in words if one.memory_id not in touched)]
     now = runtime.clock.now()
     try:
-        ops = runtime.journal.apply(bank, drafts, decision_id=runtime.ids.new("u"), at=now, cause="undo", undoes=undoes)
-    except (Conflict, NotFound) as error:
-        raise _not_alone(f"a later op builds on it: {error.what}") from None
-    runtime.applied(bank, len(ops))
+        ops = runtime.journal.apply(
+            bank, drafts, decision_id=runtime.ids.new("u"), at=now, cause="undo",
+            undoes=[one.undoes for one in found],
+        )  # fmt: skip
+    except (RevisionConflict, NotFound) as error:
+        raise UndoConflict(
+            "the memory was changed while this was being undone", why=error.what, fix="undo it again"
+        ) from None
+    runtime.applied(bank, ops)
     return ops
-
-
-def _image(before: MemoryRecord | None, last: Op) -> MemoryRecord | None:
-    """`before`, known by the newest revision that was given out: a revision never names two texts."""
-    if before is None or last.before is None:
-        return before
-    return replace(before, revision=max(before.revision, last.before.revision))
-
-
-def _not_alone(why: str) -> UndoConflict:
-    return UndoConflict(
-        "this cannot be undone on its own", why=why,
-        fix="look at history(user_id=..., memory_id=...) and undo the newest op first, or use since=...",
-    )  # fmt: skip
 
 
 def _to_undo(
@@ -218,6 +225,7 @@ def _to_undo(
     journal = runtime.journal
     if op_id is not None:
         found = journal.ops(user_id=user_id, op_id=scope_id(op_id, "op_id"))
+        found += [op for one in found for op in _words_ended_with(runtime, one)]
     elif turn_id is not None:
         wanted = scope_id(turn_id, "turn_id")
         intake_id = wanted
@@ -227,6 +235,11 @@ def _to_undo(
         found = journal.ops(user_id=user_id, intake_id=intake_id) if intake_id else []
         if intake_id != wanted:
             found = [op for op in found if wanted in op.source_turns]
+        said = journal.turns(intake_id=intake_id, bank=None) if intake_id else []
+        found += [
+            op for turn in said if turn.bank.user_id == user_id and wanted in (turn.turn_id, intake_id)
+            for op in _ops_of_words(runtime, user_id, turn.turn_id)
+        ]  # fmt: skip
     elif isinstance(since, int) and not isinstance(since, bool):
         return journal.ops(user_id=user_id, after=whole_number(since, "since", 0, 2**63 - 1) - 1)
     else:
@@ -239,6 +252,25 @@ def _to_undo(
             fix="history(user_id=...) lists op ids and their source turns",
         )
     return found
+
+
+def _ops_of_words(runtime: Runtime, user_id: str, turn_id: str) -> list[Op]:
+    """What was done to the rows that keep the words of a turn."""
+    found: list[Op] = []
+    for number in count():
+        ops = runtime.journal.ops(user_id=user_id, memory_id=row_id(turn_id, number))
+        if not ops:
+            break
+        found += ops
+    return found
+
+
+def _words_ended_with(runtime: Runtime, op: Op) -> list[Op]:
+    """The words that went with a deletion: they come back with it."""
+    if op.action != "delete":
+        return []
+    near = runtime.journal.ops(bank=op.bank, after=op.seq, limit=_NEAR)
+    return [one for one in near if one.decision_id == op.decision_id and one.before and one.before.kind == "turn"]
 
 
 def _own(runtime: Runtime, user_id: str, memory_id: str) -> tuple[Bank, MemoryRecord]:
@@ -262,6 +294,7 @@ def _intake(
     idempotency_key: str | None,
     infer: bool,
     expires_at: datetime | str | None,
+    keep_turns: str | None,
 ) -> Intake:
     config, now = runtime.config, runtime.clock.now()
     said = messages(raw, max_bytes=config.max_message_bytes, max_messages=config.max_messages)
@@ -279,6 +312,9 @@ def _intake(
         for position, one in enumerate(said)
     )  # fmt: skip
     context = {} if expires_at is None else {"expires_at": aware(expires_at, "expires_at").isoformat()}
+    kept = runtime.keep_turns if keep_turns is None else keep_turns_of(keep_turns)
+    if infer and kept != "all":
+        context["keep_turns"] = kept
     return Intake(intake_id, bank, session, turns, infer, key, now, context)
 
 

@@ -1,7 +1,7 @@
 """The one seam through which text is generated.
 
-A backbone takes a list of requests and returns as many replies. It knows nothing of memories: it renders chat
-messages with its own template, samples, and reports exactly what it did, so that a trainer can learn from it.
+A backbone takes a list of requests and returns a reply, or an error, for each. It knows nothing of memories: it renders
+chat messages with its own template, samples, and reports exactly what it did, so that a trainer can learn from it.
 """
 
 from __future__ import annotations
@@ -67,10 +67,13 @@ class GenReply:
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+Replies = list[GenReply | ModelError]
+"""One for each request, in their order: a reply, or the error that stands in its place."""
+
+
 @runtime_checkable
 class Backbone(Protocol):
-    """Thread-safe. `generate` raises a `ModelError` when a request fails. A backbone that has `generate_each` as well
-    returns errors in their places, and the others' replies with them; see the function of that name."""
+    """Thread-safe. One that serves roles by different models may have `style_of(role)` beside `style`."""
 
     @property
     def identity(self) -> str: ...
@@ -81,26 +84,22 @@ class Backbone(Protocol):
 
     @property
     def max_parallel(self) -> int: ...
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]: ...
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
+        """What fails is returned in its place, so that nobody loses the other replies."""
+        ...
+
     def close(self) -> None: ...
 
 
-def generate_each(backbone: Backbone, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
-    """A reply or an error per request. A backbone that cannot tell its failures apart fails the whole list."""
-    own = getattr(backbone, "generate_each", None)
-    if own is not None:
-        return own(requests)
-    try:
-        return list(backbone.generate(requests))
-    except ModelError as error:
-        return [error for _ in requests]
+def style_of(backbone: Backbone, role: str) -> str:
+    """The reply style in which a role is asked."""
+    own = getattr(backbone, "style_of", None)
+    return backbone.style if own is None else own(role)
 
 
-def all_or_error(outcomes: Sequence[GenReply | ModelError]) -> list[GenReply]:
-    """What `generate` makes of `generate_each`: the first error is raised."""
-    replies: list[GenReply] = []
-    for outcome in outcomes:
-        if isinstance(outcome, ModelError):
-            raise outcome
-        replies.append(outcome)
-    return replies
+def all_or_error(replies: Replies) -> list[GenReply]:
+    """For whoever can do nothing with some: the first error is raised."""
+    for reply in replies:
+        if isinstance(reply, ModelError):
+            raise reply
+    return [reply for reply in replies if isinstance(reply, GenReply)]

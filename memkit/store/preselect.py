@@ -31,7 +31,8 @@ def preselected(handle: Handle, scope: Any, vector: NDArray[np.float32] | None, 
     live = every([scope, equals("deleted", False), *([] if pushed is None else [pushed])])
     if not complete:
         # What SQL cannot say is decided row by row; the vector search is then confined to the rows that passed.
-        matching = _matching(handle.search().where(live).select(list(layout.SCALARS)).to_arrow(), condition)
+        columns = layout.present(handle.schema, layout.SCALARS)
+        matching = _matching(handle.search().where(live).select(columns).to_arrow(), condition)
         if len(matching) <= limit:
             return sorted(matching)
         live = every([live, among("id", sorted(matching))])

@@ -80,6 +80,8 @@ class Projection:
             return
         batch = layout.encode([row for row in rows if row.seq > covered], self.dim, self.identity, watermark=seq)
         target = handle or self._table.create(layout.memories_schema(self.dim, self.identity))
+        if layout.LATER not in target.schema.names:
+            target.add_columns(layout.later_field())
         _, pa = modules()
         merge = target.merge_insert("id").when_matched_update_all(where=NEWER_ONLY).when_not_matched_insert_all()
         # Not through an index: LanceDB's index path loses the conflict information that keeps ids unique.
@@ -269,8 +271,9 @@ class Projection:
         self._table.drop()
 
 
-def _read_watermark(handle: Handle, columns: Sequence[str] = layout.COLUMNS) -> int:
-    rows = handle.search().where(equals("user_id", layout.WATERMARK_USER)).select(list(columns)).to_arrow()
+def _read_watermark(handle: Handle, columns: Sequence[str] | None = None) -> int:
+    wanted = list(columns or layout.present(handle.schema))
+    rows = handle.search().where(equals("user_id", layout.WATERMARK_USER)).select(wanted).to_arrow()
     return max(rows.column("seq").to_pylist(), default=0)
 
 

@@ -32,12 +32,14 @@ WATERMARK_USER = ""
 
 FORMAT = 1
 EMBEDDER_KEY, FORMAT_KEY = "memkit.embedder", "memkit.format"
-TIMES = ("at", "created_at", "updated_at", "expires_at")
+LATER = "confirmed_at"
+"""A column that tables of 0.1.0 lack until they are written to."""
+TIMES = ("at", "created_at", "updated_at", "expires_at", LATER)
 SCALARS = ("id", "user_id", "agent_id", "kind", "text", "metadata", "source_turns", *TIMES, "utc_offsets", "speaker",
             "session_id", "origin", "trust", "trainable", "revision", "content_hash", "seq", "deleted")  # fmt: skip
 COLUMNS = (*SCALARS, "checksum", "vector")
 _TEXTS = ("id", "user_id", "agent_id", "kind", "text", "metadata", "speaker", "session_id", "origin", "content_hash")
-_NUMBERS = (*TIMES, "trainable", "revision", "seq", "deleted")
+_NUMBERS = (*TIMES[:-1], "trainable", "revision", "seq", "deleted")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _Row = tuple[Any, ...]
 """One row in the order of `SCALARS`, times as microseconds."""
@@ -60,6 +62,16 @@ def memories_schema(dim: int, identity: str) -> Schema:
         for name in COLUMNS
     ]
     return pa.schema(fields, metadata={EMBEDDER_KEY: identity, FORMAT_KEY: str(FORMAT)})
+
+
+def later_field() -> Any:
+    _, pa = modules()
+    return pa.field(LATER, pa.timestamp("us", "UTC"))
+
+
+def present(schema: Schema, columns: Sequence[str] = COLUMNS) -> list[str]:
+    """`columns`, but for the one that older tables lack."""
+    return [name for name in columns if name != LATER or name in schema.names]
 
 
 def encode(rows: Sequence[ProjectedRow], dim: int, identity: str, watermark: int | None = None) -> Batch:
@@ -136,8 +148,9 @@ def flat_columns(table: Batch) -> dict[str, Any]:
     """The scalar columns, each in one piece; times as microseconds."""
     _, pa = modules()
     found: dict[str, Any] = {}
+    there = present(table.schema, SCALARS)
     for name in SCALARS:
-        column = table.column(name)
+        column = table.column(name) if name in there else pa.nulls(table.num_rows, pa.int64())
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         found[name] = column.cast(pa.int64()) if name in TIMES else column
@@ -167,8 +180,8 @@ def flags(column: Any) -> NDArray[np.bool_]:
 
 
 def checksums(columns: Mapping[str, Any], vectors: NDArray[np.float32]) -> NDArray[np.object_]:
-    """Integrity of each exact row: a CRC over its texts as UTF-8, its numbers and its vector. Against damage, not
-    against forgers."""
+    """Integrity of each exact row: a CRC over its texts as UTF-8, its numbers and its vector, seeded with what only
+    later tables have. Against damage, not against forgers."""
     import numpy as np
     import pyarrow.compute
 
@@ -191,9 +204,11 @@ def checksums(columns: Mapping[str, Any], vectors: NDArray[np.float32]) -> NDArr
     )  # fmt: skip
     width, said, held = whole.shape[1], memoryview(data), whole.reshape(-1).data
     crc = zlib.crc32
+    later = columns[LATER].cast(pa.int64()).to_pylist()
+    seeds = [0 if at is None else crc(str(at).encode()) for at in later]
     return np.array(
         [
-            f"{crc(held[row * width : (row + 1) * width], crc(said[ends[row] : ends[row + 1]])):08x}"
+            f"{crc(held[row * width : (row + 1) * width], crc(said[ends[row] : ends[row + 1]], seeds[row])):08x}"
             for row in range(rows)
         ],
         dtype=object,
@@ -228,7 +243,7 @@ def to_columns(columns: Mapping[str, Any]) -> Columns:
     """What the scorer reads of the rows (`Columns.of` gives the same from records)."""
     import numpy as np
 
-    from memkit.retrieval.columns import NEVER, NO_TIME, Columns
+    from memkit.retrieval.columns import KINDS, NEVER, NO_TIME, Columns
 
     at = numbers(columns["at"], NO_TIME)
     known = at != NO_TIME
@@ -242,7 +257,7 @@ def to_columns(columns: Mapping[str, Any]) -> Columns:
         speakers=columns["speaker"].to_pylist(),
         sessions=columns["session_id"].to_pylist(),
         seqs=numbers(columns["seq"], 0),
-        facts=having(columns["kind"], "fact"),
+        kinds=np.select([having(columns["kind"], kind) for kind in KINDS], list(range(len(KINDS)))).astype(np.int64),
         from_user=having(columns["origin"], "user"),
         at=at,
         days=ordinals * known,
@@ -284,15 +299,15 @@ def _offsets(times: Iterable[datetime | None]) -> list[int] | None:
 
 
 def record_of(row: _Row) -> MemoryRecord:
-    (memory_id, _user, _agent, kind, text, metadata, sources, at, created, updated, expires, offsets, speaker, session,
-     origin, trust, trainable, revision, content, seq, _deleted) = row  # fmt: skip
-    zones = offsets or (0, 0, 0, 0)
+    (memory_id, _user, _agent, kind, text, metadata, sources, at, created, updated, expires, confirmed, offsets,
+     speaker, session, origin, trust, trainable, revision, content, seq, _deleted) = row  # fmt: skip
+    zones = (*(offsets or ()), *[0] * len(TIMES))
     return MemoryRecord(
         id=memory_id, text=text, kind=kind, metadata={} if metadata == "{}" else json.loads(metadata),
         source_turns=tuple(sources), at=_moment(at, zones[0]), created_at=_moment(created, zones[1]),
-        updated_at=_moment(updated, zones[2]), expires_at=_moment(expires, zones[3]), revision=revision,
-        speaker=speaker, session_id=session, origin=origin, trust=trust, trainable=trainable, content_hash=content,
-        seq=seq,
+        updated_at=_moment(updated, zones[2]), expires_at=_moment(expires, zones[3]),
+        confirmed_at=_moment(confirmed, zones[4]), revision=revision, speaker=speaker, session_id=session,
+        origin=origin, trust=trust, trainable=trainable, content_hash=content, seq=seq,
     )  # fmt: skip
 
 

@@ -74,9 +74,20 @@ def _irregular() -> dict[str, str]:
 _IRREGULAR = _irregular()
 
 
-@remembered(65_536)
+_SHORTEST, _ENDING = 4, 2
+"""Letters that stay of a word in other letters, and that may be an ending."""
+
+
 def stem(word: str) -> str:
-    """Stem of a lower-case word. Memoised: a bank repeats its words."""
+    """Stem of a lower-case word: of an English one; of words in other letters, what stays when an ending goes."""
+    if not word.isascii():
+        return word[: max(_SHORTEST, len(word) - _ENDING)]
+    return english_stem(word)
+
+
+@remembered(65_536)
+def english_stem(word: str) -> str:
+    """Memoised: a bank repeats its words."""
     word = _IRREGULAR.get(word, word)
     if len(word) <= 2 or not word.isascii() or not word.isalpha():
         return word

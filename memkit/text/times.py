@@ -1,18 +1,20 @@
 """Time phrases of a question → spans of days.
 
-"in May 2023", "on 7 May", "last summer", "yesterday", "two weeks ago", "since Monday". Relative phrases need `now` and
-are passed over without it. A day or month without a year recurs: it means that day or month of any year. Spans are
-pairs of proleptic Gregorian day ordinals, both ends included, so that a whole bank is tested with two comparisons.
+"in May 2023", "on 7 May", "last summer", "yesterday", "two weeks ago", "since Monday"; dates and words around today of
+other languages are put into English first. Relative phrases need `now` and are passed over without it. A day or month
+without a year recurs: it means that day or month of any year. Spans are pairs of proleptic Gregorian day ordinals, both
+ends included, so that a whole bank is tested with two comparisons.
 """
 
 from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import MAXYEAR, date, timedelta
 
+from memkit.text.in_english import ANY_YEAR, YEAR, in_english
 from memkit.text.words import MONTHS
 
 FOREVER = date.max.toordinal()
@@ -51,85 +53,102 @@ _COUNTS = {
     "ten": 10, "eleven": 11, "twelve": 12, "couple": 2, "few": 3, "several": 5,
 }  # fmt: skip
 _UNIT_DAYS = {"day": 1, "week": 7, "weekend": 7, "fortnight": 14, "month": 30, "year": 365}
+_STEPS = {"last": -1, "past": -1, "previous": -1, "this": 0, "next": 1, "coming": 1}
+_SHIFTS = {"yesterday": -1, "today": 0, "tonight": 0, "tomorrow": 1}
 
-_MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
-_DAY = r"(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
-_YEAR = r"(?:19|20)\d\d"
-_SEASON = "(?:" + "|".join(_SEASONS) + ")"
-_WEEKDAY = "(?:" + "|".join(_WEEKDAYS) + ")"
-_COUNT = r"(?:\d{1,3}|a\s+couple\s+of|a\s+few|" + "|".join(_COUNTS) + ")"
-_UNIT = r"(?:day|week|weekend|fortnight|month|year)"
+
+def _any_of(names: Iterable[str], group: str = "") -> str:
+    return f"(?{f'P<{group}>' if group else ':'}{'|'.join(sorted(names, key=len, reverse=True))})"
+
+
+# Blanks are matched possessively (`\s++`): a long run of them is read once, not once for each of its blanks.
+_MONTH = rf"{_any_of(_MONTHS, 'month')}\b\.?"
+_DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
+_YEAR = rf"(?P<year>{YEAR})\b"
+_COUNT = rf"(?:a\s++(?=couple|few))?(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)})(?:(?<=couple)\s++of)?"
+_UNIT = rf"{_any_of(_UNIT_DAYS, 'unit')}s?\b"
+
+_BEFORE = re.compile(
+    r"\b(?:(?P<since>since|after|from|later\s++than)|(?P<until>until|till|by)"
+    r"|(?P<before>before|prior\s++to|earlier\s++than))\s++(?:the\s++)?\Z"
+)
+_JOIN = re.compile(r"\s*+(?:to|until|till|through|and|[-–])\s*+(?:(?:the|early|late|mid)\s++)*+")
 _LED = re.compile(
-    r"\b(?:(?:in|on|of|during|over|since|until|till|by|before|after|around|from|between|and|to)\s+(?:the\s+)?"
-    r"|(?:early|late|mid)[\s-]+)$",
-    re.IGNORECASE,
+    r"\b(?:(?:in|on|of|during|over|since|until|till|by|before|after|around|from|between|and|to)\s++(?:the\s++)?"
+    r"|(?:early|late|mid)[\s-]++)\Z"
 )
-"""A bare "May", "spring" or "June" may be a verb, a noun or a person: it counts after one of these words only."""
-
-_PATTERN = re.compile(
-    rf"""
-      (?P<iso>\b{_YEAR}-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?\b)
-    | (?P<dmy>\b{_DAY}(?:\s+of)?\s+{_MONTH},?(?:\s+{_YEAR}\b)?)
-    | (?P<mdy>\b{_MONTH}\s+(?:the\s+)?{_DAY}\b(?:,?\s+{_YEAR}\b)?)
-    | (?P<my>\b{_MONTH},?(?:\s+of)?\s+{_YEAR}\b)
-    | (?P<sy>\b{_SEASON}(?:\s+of)?\s+{_YEAR}\b)
-    | (?P<ago>\b{_COUNT}\s+{_UNIT}s?\s+(?:ago|earlier|back)\b)
-    | (?P<lastn>\b(?:last|past|previous|next|coming)\s+{_COUNT}\s+{_UNIT}s?\b)
-    | (?P<rel>\b(?:last|past|previous|this|next|coming)\s+(?:{_UNIT}|{_SEASON}|{_WEEKDAY}|{_MONTH}|night|morning))
-    | (?P<word>\b(?:day\s+before\s+yesterday|yesterday|today|tonight|tomorrow)\b)
-    | (?P<weekday>\b{_WEEKDAY}\b)
-    | (?P<month>\b{_MONTH})
-    | (?P<season>\b{_SEASON}\b)
-    | (?P<year>\b{_YEAR}\b)
-    """,
-    re.IGNORECASE | re.VERBOSE,
+_LEADING_WORDS = (
+    "in on of during over since until till by before after around from between and to the early late mid than"
 )
-_AFTER = re.compile(r"\b(?:since|after|from|later\s+than)\s+(?:the\s+)?$", re.IGNORECASE)
-_UNTIL = re.compile(r"\b(?:until|till|by)\s+(?:the\s+)?$", re.IGNORECASE)
-_BEFORE = re.compile(r"\b(?:before|prior\s+to|earlier\s+than)\s+(?:the\s+)?$", re.IGNORECASE)
-_JOIN = re.compile(r"^\s*(?:to|until|till|through|and|[-–])\s*(?:the\s+|(?:early|late|mid)\s+)*$", re.IGNORECASE)
-_LEADING = frozenset({
-    *_MONTHS, *_SEASONS, *_WEEKDAYS, *_COUNTS, "last", "past", "previous", "this", "next", "coming", "day", "yesterday",
-    "today", "tonight", "tomorrow",
-})  # fmt: skip
-"""Words that a phrase of `_PATTERN` may begin with, where it does not begin with a digit."""
+_LEADING = frozenset(_LEADING_WORDS.split())
+"""The last words of what `_BEFORE` and `_LED` find."""
 _WORD = re.compile(r"\w+")
+_DIGITS = frozenset("0123456789")
+_REACH = 32
+"""Words that lead a phrase are looked for so many characters before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    pattern: re.Pattern[str]
+    read: Callable[[re.Match[str], date], Span | Recurring]
+    needs_today: bool = False
+    needs_lead: bool = False
+    """A bare "May", "spring" or "June" may be a verb, a noun or a person."""
 
 
 def time_phrases(text: str, today: date | None) -> tuple[TimePhrase, ...]:
     """Every time phrase of `text` that can be pinned down. `today` is the asker's date."""
+    english = in_english(text)
     found: list[TimePhrase] = []
-    end = 0
-    for match in _matches(text):
-        group, before = match.lastgroup or "", text[: match.start()]
-        if group in ("month", "season") and not _LED.search(before):
+    known: dict[str, Span | Recurring | None] = {}
+    said, end, may_join = english.text, 0, False
+    for match, rule, led in _matches(said):
+        start, matched = match.start(), match.group()
+        if rule.needs_lead and not (led and _LED.search(said, max(0, start - _REACH), start)):
             continue
-        try:
-            when = _resolve(group, match.group().lower(), today)
-        except (ValueError, OverflowError, StopIteration):
-            continue  # 30 February, beyond the calendar, a month spelt with "ſ": no time, then
+        if matched not in known:
+            known[matched] = _when(match, rule, today)
+        when = known[matched]
         if when is None:
             continue
-        phrase = TimePhrase(match.group().strip(" ,."), when)
-        if found and _JOIN.match(text[end : match.start()]) and (joined := _from_to(found[-1], phrase)):
+        phrase = TimePhrase(english.words(start, match.end()).strip(" ,."), when)
+        joined = _from_to(found[-1], phrase) if may_join and _JOIN.fullmatch(said, end, start) else None
+        if joined:
             found[-1] = joined
         else:
-            found.append(_open_ended(before, phrase))
-        end = match.end()
+            found.append(_open_ended(_BEFORE.search(said, max(0, start - _REACH), start) if led else None, phrase))
+        end, may_join = match.end(), joined is None
     return tuple(found)
 
 
-def _matches(text: str) -> Iterator[re.Match[str]]:
-    """`_PATTERN.finditer`, trying only where a phrase can begin. Letters beyond ASCII fold in ways of their own."""
-    if not text.isascii():
-        yield from _PATTERN.finditer(text)
-        return
-    end = 0
+def _matches(text: str) -> Iterator[tuple[re.Match[str], _Rule, bool]]:
+    """Where phrases may stand, by which rule, and whether a word before it may lead it."""
+    end, before = 0, ""
     for word in _WORD.finditer(text):
-        start, first = word.start(), word.group()
-        if start >= end and (first[0].isdigit() or first.lower() in _LEADING) and (m := _PATTERN.match(text, start)):
-            end = m.end()
-            yield m
+        form = word.group()
+        rules = _RULES.get(form) or (_of_number(form) if form[0] in _DIGITS else ())
+        if rules and word.start() >= end:
+            for rule in rules:
+                if match := rule.pattern.match(text, word.start()):
+                    end = match.end()
+                    yield match, rule, before in _LEADING
+                    break
+        before = form
+
+
+def _of_number(form: str) -> tuple[_Rule, ...]:
+    return _OF_YEAR if len(form) == 4 and form.isdecimal() else _OF_NUMBER
+
+
+def _when(match: re.Match[str], rule: _Rule, today: date | None) -> Span | Recurring | None:
+    if today is None and rule.needs_today:
+        return None
+    try:
+        when = rule.read(match, today or date.min)
+    except (ValueError, OverflowError):
+        return None  # 30 February, or beyond the calendar: no time, then
+    return when if isinstance(when, Recurring) or LONG_AGO <= when.first <= when.last else None
 
 
 def _from_to(first: TimePhrase, second: TimePhrase) -> TimePhrase | None:
@@ -144,29 +163,27 @@ def _from_to(first: TimePhrase, second: TimePhrase) -> TimePhrase | None:
             return None
 
 
-def _open_ended(before: str, phrase: TimePhrase) -> TimePhrase:
-    if not isinstance(phrase.when, Span):
+def _open_ended(lead: re.Match[str] | None, phrase: TimePhrase) -> TimePhrase:
+    if lead is None or not isinstance(phrase.when, Span):
         return phrase
-    if _AFTER.search(before):
-        return TimePhrase(f"since {phrase.words}", Span(phrase.when.first, FOREVER))
-    if _UNTIL.search(before):
-        return TimePhrase(f"until {phrase.words}", Span(LONG_AGO, phrase.when.last))
-    if _BEFORE.search(before):
-        return TimePhrase(f"before {phrase.words}", Span(LONG_AGO, phrase.when.first - 1))
-    return phrase
+    first, last = {
+        "since": (phrase.when.first, FOREVER),
+        "until": (LONG_AGO, phrase.when.last),
+        "before": (LONG_AGO, max(phrase.when.first - 1, LONG_AGO)),
+    }[lead.lastgroup or ""]
+    return TimePhrase(f"{lead.lastgroup} {phrase.words}", Span(first, last))
 
 
 def expand(phrases: tuple[TimePhrase, ...], first_day: int, last_day: int) -> list[Span]:
-    """The spans that matter to a bank whose rows run from `first_day` to `last_day`."""
+    """The spans that matter to a bank whose rows run from `first_day` to `last_day`, each once."""
     spans: list[Span] = []
-    for phrase in phrases:
-        if isinstance(phrase.when, Span):
-            spans.append(phrase.when)
-            continue
-        years = range(date.fromordinal(first_day).year - 1, min(date.fromordinal(last_day).year + 1, MAXYEAR) + 1)
-        for year in list(years)[-50:]:
-            spans.extend(_in_year(phrase.when, year))
-    return spans
+    years = range(date.fromordinal(first_day).year - 1, min(date.fromordinal(last_day).year + 1, MAXYEAR) + 1)
+    for when in dict.fromkeys(phrase.when for phrase in phrases):
+        if isinstance(when, Span):
+            spans.append(when)
+        else:
+            spans += [span for year in years[-50:] for span in _in_year(when, year)]
+    return list(dict.fromkeys(spans))
 
 
 def _in_year(recurring: Recurring, year: int) -> list[Span]:
@@ -188,109 +205,72 @@ def _months(year: int, months: tuple[int, ...]) -> Span:
     return Span(date(year, months[0], 1).toordinal(), end.toordinal())
 
 
-def _resolve(group: str, words: str, today: date | None) -> Span | Recurring | None:
-    match group:
-        case "iso":
-            parts = [int(part) for part in words.split("-")]
-            return _days(parts[0], parts[1], parts[2] if len(parts) == 3 else 0)
-        case "dmy" | "mdy" | "my":
-            return _calendar_date(words)
-        case "month":
-            return Recurring((_month_in(words),))
-        case "sy":
-            return _months(_year_in(words), _season_in(words))
-        case "season":
-            return Recurring(_season_in(words))
-        case "year":
-            year = int(words)
-            return Span(date(year, 1, 1).toordinal(), date(year, 12, 31).toordinal())
-        case _:
-            return None if today is None else _relative(group, words, today)
-
-
-def _calendar_date(words: str) -> Span | Recurring:
-    month, year = _month_in(words), _year_in(words)
-    day = next((int(d) for d in re.findall(r"\b(\d{1,2})(?:st|nd|rd|th)?\b", words)), 0)
-    return _days(year, month, day) if year else Recurring((month,), day)
-
-
-def _days(year: int, month: int, day: int) -> Span:
-    if not day:
-        return _months(year, (month,))
-    ordinal = date(year, month, day).toordinal()
+def _date(match: re.Match[str], _: date) -> Span | Recurring:
+    said = match.groupdict()
+    year, month, day = (said.get(part) or "0" for part in ("year", "month", "day"))
+    number = _MONTHS.get(month) or int(month)
+    if not int(year):
+        return Recurring((number,), int(day))
+    if not int(day):
+        return _months(int(year), (number,) if number else (1, 12))
+    ordinal = date(int(year), number, int(day)).toordinal()
     return Span(ordinal, ordinal)
 
 
-def _month_in(words: str) -> int:
-    return next(_MONTHS[word] for word in re.findall(r"[a-z]+", words) if word in _MONTHS)
+def _season(match: re.Match[str], _: date) -> Span | Recurring:
+    months = _SEASONS[match["season"]]
+    year = match.groupdict().get("year")
+    return _months(int(year), months) if year else Recurring(months)
 
 
-def _season_in(words: str) -> tuple[int, ...]:
-    return next(_SEASONS[word] for word in re.findall(r"[a-z]+", words) if word in _SEASONS)
+def _around_today(match: re.Match[str], today: date) -> Span:
+    shift = _SHIFTS[match["shift"]]
+    day = today.toordinal() + (2 * shift if match["day"] else shift)
+    return Span(day, day)
 
 
-def _year_in(words: str) -> int:
-    found = re.search(_YEAR, words)
-    return int(found.group()) if found else 0
+def _weekday(match: re.Match[str], today: date) -> Span:
+    day = today.toordinal() - (today.weekday() - _WEEKDAYS[match["weekday"]]) % 7
+    return Span(day, day)
 
 
-def _relative(group: str, words: str, today: date) -> Span | None:
-    now = today.toordinal()
-    match group:
-        case "word":
-            shift = {"yesterday": -1, "today": 0, "tonight": 0, "tomorrow": 1}.get(words, -2)
-            return Span(now + shift, now + shift)
-        case "weekday":
-            back = (today.weekday() - _WEEKDAYS[words]) % 7
-            return Span(now - back, now - back)
-        case "ago":
-            return _ago(_count_in(words), _unit_in(words), now)
-        case "lastn":
-            days = _count_in(words.split(maxsplit=1)[1]) * _UNIT_DAYS[_unit_in(words)]
-            return Span(now, now + days) if words.startswith(("next", "coming")) else Span(now - days, now)
-        case _:
-            which, what = words.split(maxsplit=1)
-            step = {"this": 0, "next": 1, "coming": 1}.get(which, -1)
-            return _named(step, what.rstrip("."), today)
-
-
-def _count_in(words: str) -> int:
-    first = re.sub(r"^a (?=couple|few)", "", words).split()[0]
-    return int(first) if first.isdigit() else _COUNTS[first]
-
-
-def _unit_in(words: str) -> str:
-    return next(word.rstrip("s") for word in reversed(words.split()) if word.rstrip("s") in _UNIT_DAYS)
-
-
-def _ago(count: int, unit: str, now: int) -> Span:
+def _ago(match: re.Match[str], today: date) -> Span:
     """People round: "two months ago" covers half a unit to either side."""
-    days = count * _UNIT_DAYS[unit]
-    slack = 0 if unit == "day" else _UNIT_DAYS[unit] // 2
-    return Span(now - days - slack, now - days + slack)
+    day = today.toordinal() - _days_of(match)
+    slack = 0 if match["unit"] == "day" else _UNIT_DAYS[match["unit"]] // 2
+    return Span(day - slack, day + slack)
 
 
-def _named(step: int, what: str, today: date) -> Span:
-    now = today.toordinal()
-    if what in ("night", "morning"):
-        return Span(now + step, now + step)
-    if what in ("week", "fortnight"):
-        monday = now - today.weekday() + 7 * step
-        return Span(monday, monday + 6)
-    if what == "weekend":
-        saturday = now - today.weekday() + 5 + 7 * step
-        return Span(saturday, saturday + 1)
-    if what == "month":
-        first = _add_months(today, step)
-        return _months(first.year, (first.month,))
-    if what == "year":
-        return Span(date(today.year + step, 1, 1).toordinal(), date(today.year + step, 12, 31).toordinal())
-    if what in _WEEKDAYS:
-        ahead = (_WEEKDAYS[what] - today.weekday()) % 7
-        day = now + ahead - (7 if step < 0 and ahead >= 0 else 0)
+def _last_few(match: re.Match[str], today: date) -> Span:
+    now, days = today.toordinal(), _days_of(match)
+    return Span(now, now + days) if _STEPS[match["step"]] > 0 else Span(now - days, now)
+
+
+def _days_of(match: re.Match[str]) -> int:
+    count = match["count"]
+    return (_COUNTS.get(count) or int(count)) * _UNIT_DAYS[match["unit"]]
+
+
+def _last(match: re.Match[str], today: date) -> Span:
+    step, now = _STEPS[match["step"]], today.toordinal()
+    if what := match["weekday"]:
+        day = now + (_WEEKDAYS[what] - today.weekday()) % 7 - (7 if step < 0 else 0)
         return Span(day, day)
-    months = _SEASONS.get(what) or (_MONTHS[what],)
-    return _nearest_months(months, step, today)
+    if what := match["season"] or match["month"]:
+        return _nearest_months(_SEASONS.get(what) or (_MONTHS[what],), step, today)
+    monday = now - today.weekday() + 7 * step
+    match match["unit"]:
+        case "week" | "fortnight":
+            return Span(monday, monday + 6)
+        case "weekend":
+            return Span(monday + 5, monday + 6)
+        case "month":
+            first = _add_months(today, step)
+            return _months(first.year, (first.month,))
+        case "year":
+            return _months(today.year + step, (1, 12))
+        case _:  # a day, a night, a morning
+            return Span(now + step, now + step)
 
 
 def _nearest_months(months: tuple[int, ...], step: int, today: date) -> Span:
@@ -308,3 +288,51 @@ def _add_months(day: date, step: int) -> date:
     first = day.replace(day=1)
     shifted = first - timedelta(days=1) if step < 0 else first + timedelta(days=32 * step)
     return shifted.replace(day=1)
+
+
+_STEP, _SEASON, _WEEKDAY = _any_of(_STEPS, "step"), _any_of(_SEASONS, "season"), _any_of(_WEEKDAYS, "weekday")
+_AGO = _Rule(re.compile(rf"{_COUNT}\s++{_UNIT}\s++(?:ago|earlier|back)\b"), _ago, needs_today=True)
+_OF_YEAR = (
+    _Rule(
+        re.compile(rf"(?P<year>{YEAR}|{ANY_YEAR})-(?P<month>0[1-9]|1[0-2])(?:-(?P<day>0[1-9]|[12]\d|3[01]))?\b"), _date
+    ),
+    _Rule(re.compile(_YEAR), _date),
+)
+_OF_NUMBER = (_Rule(re.compile(rf"{_DAY}(?:\s++of)?\s++{_MONTH},?(?:\s++{_YEAR})?"), _date), _AGO)
+_OF_MONTH = (
+    _Rule(re.compile(rf"{_MONTH}\s++(?:the\s++)?{_DAY}\b(?:,?\s++{_YEAR})?"), _date),
+    _Rule(re.compile(rf"{_MONTH},?(?:\s++of)?\s++{_YEAR}"), _date),
+    _Rule(re.compile(_MONTH), _date, needs_lead=True),
+)
+_OF_SEASON = (
+    _Rule(re.compile(rf"{_SEASON}(?:\s++of)?\s++{_YEAR}"), _season),
+    _Rule(re.compile(rf"{_SEASON}\b"), _season, needs_lead=True),
+)
+_OF_STEP = (
+    _Rule(re.compile(rf"{_STEP}\s++{_COUNT}\s++{_UNIT}"), _last_few, needs_today=True),
+    _Rule(
+        re.compile(rf"{_STEP}\s++(?:{_UNIT}|{_SEASON}\b|{_WEEKDAY}\b|{_MONTH}|(?:night|morning)\b)"),
+        _last,
+        needs_today=True,
+    ),
+)
+_OF_WEEKDAY = (_Rule(re.compile(rf"{_WEEKDAY}\b"), _weekday, needs_today=True),)
+_OF_TODAY = (
+    _Rule(
+        re.compile(
+            r"(?P<day>day\s++(?:before(?=\s++yesterday)|after(?=\s++tomorrow))\s++)?"
+            rf"{_any_of(_SHIFTS, 'shift')}\b"
+        ),
+        _around_today,
+        needs_today=True,
+    ),
+)
+_RULES: dict[str, tuple[_Rule, ...]] = {
+    **dict.fromkeys(_MONTHS, _OF_MONTH),
+    **dict.fromkeys(_SEASONS, _OF_SEASON),
+    **dict.fromkeys(_COUNTS, (_AGO,)),
+    **dict.fromkeys(_STEPS, _OF_STEP),
+    **dict.fromkeys(_WEEKDAYS, _OF_WEEKDAY),
+    **dict.fromkeys(("day", *_SHIFTS), _OF_TODAY),
+}
+"""First word of a phrase → what such a phrase may be, the longest first. Numbers have `_OF_YEAR` or `_OF_NUMBER`."""

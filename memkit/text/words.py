@@ -19,14 +19,21 @@ MONTHS = (
     "December",
 )  # fmt: skip
 
-_UNSPACED = (
+UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\uac00-\ud7a3"  # Korean, where endings stick to words that are short
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Japanese, Chinese
 )
-_WORD = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+(?:['’][^\W\d_{_UNSPACED}]+)*")
+_INDIC = "\u0900-\u0963\u0966-\u096f\u0971-\u09fb\u09fd-\u0af8\u0af9-\u0c76\u0c78-\u0c83\u0c85-\u0df3"
+"""Devanagari to Sinhala, whose vowels are signs: Python takes them for no part of a word."""
+_WORD = re.compile(rf"[{UNSPACED}]+|(?:[^\W_{UNSPACED}]|[{_INDIC}])+(?:['’][^\W\d_{UNSPACED}]+)*")
+_POINTS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u200c\u200d]+")
+"""Signs that are often left out: accents, Hebrew and Arabic points, joiners."""
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z]+)*")
 """What `_WORD` finds in lower-case ASCII, faster."""
-_IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+_MARKS = re.compile(r"((?:[^\w\s\x00-\x7f]|[\uff9e\uff9f]){32})(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f])++")
+"""More marks than any letter bears: to bring them into order takes the square of their number."""
+_IS_UNSPACED = re.compile(rf"[{UNSPACED}]")
 _CLITICS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
 
 _COMMON = """
@@ -40,13 +47,17 @@ STOP_WORDS = frozenset(_COMMON.split())
 """Words too common to tell one memory from another. Month names stay: "may" is one."""
 
 
+def cut_marks(text: str) -> str:
+    return _MARKS.sub(r"\1", text)
+
+
 def fold(text: str) -> str:
-    """NFKC, lower case, without diacritics on Latin letters: "Café" and "cafe" are one word."""
-    text = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    """NFKC, lower case, without accents and points: "Café" and "cafe" are one word."""
+    text = text.lower() if text.isascii() else unicodedata.normalize("NFKC", cut_marks(text)).casefold()
     if text.isascii():
         return text
     decomposed = unicodedata.normalize("NFD", text.replace("’", "'"))
-    return unicodedata.normalize("NFC", "".join(c for c in decomposed if not "\u0300" <= c <= "\u036f"))
+    return unicodedata.normalize("NFC", _POINTS.sub("", decomposed))
 
 
 def pieces(text: str) -> list[str]:

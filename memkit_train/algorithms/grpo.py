@@ -11,7 +11,7 @@ question before one set of shown memories. Both are state groups; the step's rol
 Follows the paper: advantage within a group, KL to the parent available. Departs: a clipped, token-averaged surrogate
 (the paper writes no clip; one is needed as soon as rows are used twice), a floor under the deviation, the median for
 G <= 4, groups without spread are dropped and counted, and the reward may be any number, not exact match alone.
-`episode_rows` is the plain trajectory variant: one scalar for all steps of an episode; `logo` and `gigpo` refine it.
+`episode_rows` is the plain trajectory variant: one scalar for all steps of an episode; `logo` refines it.
 """
 
 from __future__ import annotations

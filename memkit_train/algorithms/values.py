@@ -18,8 +18,6 @@ class ScoredStep:
     logprobs: tuple[float, ...] | None = None
     """Raw log-probs (T = 1, no mask) under the policy that acted; None where it is the one that is trained."""
     role: str = "manager"
-    state_key: str = ""
-    """See `gigpo.state_key`."""
     session: int = 0
     reward: float = 0.0
     """What this step earned by itself (validity, size); added to what the episode earned at its end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,14 +11,13 @@ import typer
 
 from memkit.cli import show
 from memkit.errors import InvalidInput
-from memkit_train.cli.common import DEFAULT_STORE, Json, Store, opened
+from memkit_train.cli.common import DEFAULT_STORE, NOTHING, REFUSED, Json, Store, opened
 
 app = typer.Typer(
     name="memkit-train", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False,
     help="From production traces to a better adapter.",
 )  # fmt: skip
 
-REFUSED, NOTHING = 3, 4
 ConfigFile = Annotated[Path | None, typer.Argument(help="YAML, TOML or JSON; may be left out where --set says all.")]
 Sets = Annotated[list[str] | None, typer.Option("--set", help="section.key=value, over the file; may be repeated.")]
 Resume = Annotated[bool, typer.Option("--resume/--no-resume", help="Go on from the last checkpoint, if there is one.")]
@@ -98,7 +98,8 @@ def compare(
     if mode not in (None, "split", "fused"):
         raise InvalidInput(f"no mode {mode!r}", why="a turn is decided in one of two", fix="use split or fused")
     with opened(store) as source:
-        env = Env(make_embedder(embedder), source.practice.settings(mode))
+        served = source.served_with
+        env = Env(make_embedder(embedder), replace(served, mode=mode or served.mode))
         states = states_of(source, env, limit=limit, seed=seed)
     if not states:
         _nothing("the log holds no decided turn")
@@ -122,68 +123,21 @@ def compare(
 # -- train ---------------------------------------------------------------------------------------------------------
 
 
-def _rung(name: str, config: Path | None, sets: list[str] | None, resume: bool, smoke: bool, json: bool) -> None:
-    """Collect and train, without a verdict: for looking at one rung. `retrain` does the whole of it."""
-    from memkit.embedders import make_embedder
-    from memkit_train import rowfile
-    from memkit_train.cli.progress import progress
-    from memkit_train.collect import collect, open_source
-    from memkit_train.report import RunFolder, model_card, page
-    from memkit_train.retrain import SMOKE_ROWS, begun, let_go, locked
-    from memkit_train.rung import REPLAY, ROWS, train_only
-
-    chosen = _config(config, [*(sets or ()), f"method.name={name}"])
-    chosen.output.mkdir(parents=True, exist_ok=True)
-    now, most = datetime.now(UTC), SMOKE_ROWS if smoke else None
-    with locked(chosen.output), progress(json) as tick:
-        run: RunFolder = begun(chosen, name, resume=resume, smoke=smoke, now=now)
-        if run.done("collect") is None:
-            with open_source(chosen) as source:
-                found = collect(source, chosen, make_embedder(chosen.data.embedder), now=now)
-            rowfile.save(run.path / ROWS, found.rows[:most])
-            rowfile.save(run.path / REPLAY, found.replay[:most])
-            run.mark("collect", found.to_json())
-        let_go(chosen, run)
-        result = train_only(chosen, run, tick, most)
-        run.finish("smoke" if smoke else "trained")
-        (run.path / "README.md").write_text(model_card(run.record), encoding="utf-8")
-        (run.path / "report.html").write_text(page(run), encoding="utf-8")
-    if json:
-        show.as_json({"run": str(run.path), **result})
-    else:
-        show.out.print(f"trained {show.visible(str(run.path / result['adapter']))} in {result['steps']} steps")
-
-
 @app.command()
 def sft(
     config: ConfigFile = None, sets: Sets = None, resume: Resume = True, smoke: Smoke = False, json: Json = False
 ) -> None:
-    """Imitate the logged decisions that turned out well."""
-    _rung("sft", config, sets, resume, smoke, json)
+    """Imitate the logged decisions that turned out well, without a verdict. `retrain` does the whole of it."""
+    from memkit_train.cli.progress import progress
+    from memkit_train.retrain import imitate
 
-
-@app.command()
-def kto(
-    config: ConfigFile = None, sets: Sets = None, resume: Resume = True, smoke: Smoke = False, json: Json = False
-) -> None:
-    """Learn from single decisions that were good or bad."""
-    _rung("kto", config, sets, resume, smoke, json)
-
-
-@app.command()
-def dpo(
-    config: ConfigFile = None, sets: Sets = None, resume: Resume = True, smoke: Smoke = False, json: Json = False
-) -> None:
-    """Learn from better and worse decisions in one state."""
-    _rung("dpo", config, sets, resume, smoke, json)
-
-
-@app.command()
-def offline(
-    config: ConfigFile = None, sets: Sets = None, resume: Resume = True, smoke: Smoke = False, json: Json = False
-) -> None:
-    """Off-policy gradient from logged log-probs."""
-    _rung("offline", config, sets, resume, smoke, json)
+    chosen = _config(config, [*(sets or ()), "method.name=sft"])
+    with progress(json) as tick:
+        run, made = imitate(chosen, resume=resume, smoke=smoke, tick=tick)
+    if json:
+        show.as_json({"run": str(run.path), **made})
+    else:
+        show.out.print(f"trained {show.visible(str(run.path / made['adapter']))} in {made['steps']} steps")
 
 
 @app.command()
@@ -223,27 +177,12 @@ def gate(
     json: Json = False,
 ) -> None:
     """Judge an adapter against the parent on held-out users, without training. Exit code 3: refused."""
-    from memkit.adapters import Registry
-    from memkit_train.ancestry import check_unseen
     from memkit_train.cli.progress import progress
-    from memkit_train.collect import open_source
-    from memkit_train.gate import gate as judge
-    from memkit_train.rung import parent_of, registry_path
-    from memkit_train.tryout import tried
+    from memkit_train.retrain import judge
 
     chosen = _config(config, sets)
-    open_source(chosen).close()  # before a registry is made beside a store that is not there
-    registry = Registry(registry_path(chosen))
-    try:
-        named = None if Path(adapter).is_dir() else registry.find(adapter)
-        folder = Path(adapter) if named is None else registry.path(named)
-        parent = parent_of(registry, chosen)
-        check_unseen(chosen, registry, named, parent)
-        with progress(json) as tick:
-            ours, theirs = tried(chosen, folder, None if parent is None else registry.path(parent), None, tick)
-    finally:
-        registry.close()
-    verdict = judge(ours.tables, theirs.tables, limits=chosen.gate.limits())
+    with progress(json) as tick:
+        verdict = judge(chosen, adapter, tick=tick)
     if json:
         show.as_json(verdict.to_json())
     else:
@@ -287,13 +226,12 @@ def ranker(
 @app.command()
 def report(run: Annotated[Path, typer.Argument(help="Folder of a run.")], json: Json = False) -> None:
     """Write a run's report.html and model card again, from its own record."""
-    from memkit_train.report import RunFolder, model_card, page
+    from memkit_train.report import RunFolder, write_report
 
     if not (run / "run.json").is_file():
         raise InvalidInput(f"{run} is no run", why="it has no run.json", fix="name a folder below runs/ of an output")
     folder = RunFolder(run)
-    (run / "report.html").write_text(page(folder), encoding="utf-8")
-    (run / "README.md").write_text(model_card(folder.record), encoding="utf-8")
+    write_report(folder)
     if json:
         show.as_json(folder.record)
     else:
@@ -362,7 +300,7 @@ def demo(
     seeds: Annotated[int, typer.Option(min=1, help="Tell the story so often, with seeds from 0.")] = 1,
     json: Json = False,
 ) -> None:
-    """Chat, log, retrain, swap in, measure: the whole circle on the tiny model. Exit code 0 only if it came true."""
+    """Chat, log, retrain, swap in, measure: the whole circle on the tiny model. Exit code 3: the gate refused."""
     from memkit_train.loop import command
 
     if seeds > 1:
@@ -373,12 +311,13 @@ def demo(
 
 
 def _mount() -> None:
-    """Commands of other files: `eval` and `judge-agreement` over data sets, bundles."""
+    """Commands of other files: `eval` and `judge-agreement` over data sets, exports, bundles."""
     from memkit_train.cli import carry, online
     from memkit_train.evaluate.command import command, judge_agreement
 
     app.command("eval")(command)
     app.command("judge-agreement")(judge_agreement)
+    app.command()(carry.export)
     app.command()(carry.bundle)
     app.command()(carry.unbundle)
     for command_ in (online.grpo, online.ppo, online.logo):

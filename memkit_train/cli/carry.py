@@ -1,14 +1,44 @@
-"""`bundle` and `unbundle`: a log to where the GPU is, and the adapter back."""
+"""`export`: decisions for other trainers. `bundle` and `unbundle`: a log to where the GPU is, and the adapter back."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from memkit.cli import show
-from memkit_train.cli.common import DEFAULT_STORE, Json, Store, opened
+from memkit_train.cli.common import DEFAULT_STORE, NOTHING, Json, Store, opened
+
+
+def export(
+    out: Annotated[Path, typer.Argument(help="File to write.")],
+    form: Annotated[str, typer.Option("--format", help="sft, kto, dpo, openai (JSON lines) or parquet.")] = "sft",
+    store: Store = DEFAULT_STORE,
+    side: Annotated[str, typer.Option("--split", help="train, heldout or all.")] = "train",
+    heldout_share: Annotated[float, typer.Option(min=0.0, max=0.9, help="As data.heldout_share of a run.")] = 0.2,
+    split_seed: Annotated[int, typer.Option(help="As data.split_seed of a run.")] = 0,
+    embedder: Annotated[str, typer.Option(help="That of the store.")] = "hash",
+    json: Json = False,
+) -> None:
+    """Write credited decisions for TRL, for hosted fine-tuning, or as Parquet. Exit code 4: there is nothing."""
+    from memkit.embedders import make_embedder
+    from memkit_train.errors import NoRows
+    from memkit_train.trajectories.exports import export as write
+    from memkit_train.trajectories.splits import Split
+
+    chosen: dict[str, Any] = {"form": form, "side": side, "split": Split(split_seed, heldout_share)}
+    with opened(store) as source:
+        try:
+            found = write(source, out, embedder=make_embedder(embedder), **chosen)
+        except NoRows as error:
+            show.fail(error)
+            raise typer.Exit(NOTHING) from None
+    if json:
+        show.as_json(found.to_json())
+    else:
+        parts = ", ".join(f"{count} {name}" for name, count in (*found.splits.items(), *found.roles.items()))
+        show.out.print(f"wrote {found.lines} lines of {found.users} users to {show.visible(str(out))}: {parts}")
 
 
 def bundle(

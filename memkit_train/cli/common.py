@@ -10,6 +10,8 @@ import typer
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store, or a bundle.")]
 DEFAULT_STORE = Path("./memory")
+REFUSED, NOTHING = 3, 4
+"""Exit codes."""
 
 
 def opened(path: Path) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -42,18 +41,11 @@ def logo(
 def _learn(name: str, path: Path | None, sets: list[str] | None, resume: bool, smoke: bool, json: bool) -> None:
     from memkit_train.cli.progress import progress
     from memkit_train.config import load
-    from memkit_train.online.command import learn
-    from memkit_train.report import model_card, page
-    from memkit_train.retrain import begun, locked
+    from memkit_train.retrain import reinforce
 
     chosen = load(path, [*(sets or ()), f"online.algorithm={name}"])
-    chosen.output.mkdir(parents=True, exist_ok=True)
-    with locked(chosen.output), progress(json) as tick:
-        run = begun(chosen, name, resume=resume, smoke=smoke, now=datetime.now(UTC))
-        done = learn(chosen, run, tick, resume=resume, smoke=smoke)
-        run.finish("smoke" if smoke else done.status, digest=done.digest)
-        (run.path / "README.md").write_text(model_card(run.record), encoding="utf-8")
-        (run.path / "report.html").write_text(page(run), encoding="utf-8")
+    with progress(json) as tick:
+        run, done = reinforce(chosen, resume=resume, smoke=smoke, tick=tick)
     if json:
         show.as_json({"run": str(run.path), **done.to_json()})
     else:

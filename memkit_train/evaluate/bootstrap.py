@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,14 +49,3 @@ def difference_by_cluster(
     """Paired: the same conversations are redrawn for both sides. Every question must be in both."""
     shared = {name: [a - b for a, b in zip(ours[name], theirs[name], strict=True)] for name in ours}
     return mean_by_cluster(shared, draws=draws, seed=seed)
-
-
-def by_cluster(rows: Sequence[Mapping[str, object]], value: Callable[[Mapping[str, object]], float | None],
-               cluster: str = "conversation") -> dict[str, list[float]]:  # fmt: skip
-    """Rows grouped by conversation; rows without a value are left out."""
-    out: dict[str, list[float]] = {}
-    for row in rows:
-        got = value(row)
-        if got is not None:
-            out.setdefault(str(row[cluster]), []).append(got)
-    return out

@@ -10,13 +10,15 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from memkit import __version__
-from memkit.engine.decide import Attempt, Settings
+from memkit.engine.answer import Answered
+from memkit.engine.call import Attempt
+from memkit.engine.served_with import ServedWith
 from memkit.errors import InvalidConfig, ModelError, ModelUnavailable
 from memkit.models import JSON, MemoryRecord, digest, to_json
 from memkit.retrieval.weights import DEFAULT as DEFAULT_WEIGHTS
@@ -29,7 +31,7 @@ from memkit_train.evaluate.loaders import load
 from memkit_train.evaluate.metrics import gold_held, score_answer, stale_answer
 from memkit_train.evaluate.recall import first_words, recall_at, trace_evidence
 from memkit_train.evaluate.systems import Built, System, make_answerer, make_system, serve
-from memkit_train.replay.play import Answered, AnswerTask, ReplaySettings, answer_batch
+from memkit_train.replay.answer import AnswerTask, answer_all
 from memkit_train.worlds import Episode, Question, Truth, matches
 from memkit_train.worlds.reader import Reader
 
@@ -120,10 +122,10 @@ def evaluate(
 
     dataset = load(config.data, config.limit)
     embedder = make_embedder(config.embedder)
-    options = ReplaySettings(Settings(instructions=config.instructions))
+    served = ServedWith(instructions=config.instructions)
     world = dataset.name.startswith("world")
-    systems = [make_system(spec, options, world=world) for spec in dict.fromkeys(config.systems)]
-    answerer = make_answerer(config.answerer, options) if config.answerer else None
+    systems = [make_system(spec, served, world=world) for spec in dict.fromkeys(config.systems)]
+    answerer = make_answerer(config.answerer, served) if config.answerer else None
     if config.judge is not None and answerer is None and not world:
         raise InvalidConfig(
             "there is nothing to judge", why="without an answerer this data gets no answers", fix="name an answerer"
@@ -205,8 +207,8 @@ class _Run:
         questions = self._questions()
         try:
             built = self.system.build(self.conversation, self.embedder)
-            if built.lane is not None:
-                _need_a_reply([attempt for call in built.lane.calls for attempt in call.attempts])
+            if built.trail is not None:
+                _need_a_reply([attempt for call in built.trail.calls for attempt in call.attempts])
             answers = self._answers(built, questions)
         except ModelError as error:
             raise ModelUnavailable(
@@ -274,18 +276,19 @@ class _Run:
         assert self.answerer is not None
         assert self.answerer.backbone is not None
         tasks = [
-            AnswerTask(asked.text, bank, self._now(asked, session), asked.question_id,
-                       k=len(bank) if built.everything else self.config.k)
+            AnswerTask(asked.text, bank, self._now(asked, session), asked.question_id)
             for (asked, session, _), bank in zip(questions, banks, strict=True)
         ]  # fmt: skip
-        found: list[Answered] = answer_batch(tasks, self.answerer.backbone, self.embedder, self.answerer.options)
+        served = self.answerer.served
+        if built.everything:
+            served = replace(served, answer_candidates=max((len(bank) for bank in banks), default=0))
+        found = answer_all(tasks, self.answerer.backbone, self.embedder, served)
         _need_a_reply(found)
         out: list[JSON] = []
         for task, answered in zip(tasks, found, strict=True):
             ranked = serve(built, task.bank, task.question, task.now, self.embedder, self.depth)
             cited = set(answered.draft.memory_ids) if answered.draft else set()
-            read = {one.record.id for one in answered.prompt.view.shown}  # a prompt has room for so many
-            shown = [one.record for one in answered.served if one.record.id in read]
+            shown = [one.record for one in answered.served]
             out.append({"answer": answered.text, "ranked": ranked, "bank": task.bank, "cited": cited, "served": shown})
         return out
 

@@ -12,13 +12,15 @@ from datetime import datetime
 from typing import Any
 
 from memkit.engine.bank import LiveBank
+from memkit.engine.served_with import ServedWith
 from memkit.errors import InvalidConfig
 from memkit.models import MemoryRecord, Op, Turn, content_hash
 from memkit.retrieval import Query, RankerWeights, rank
-from memkit.seams.backbone import Backbone, GenReply, GenRequest
+from memkit.seams.backbone import Backbone, GenReply, GenRequest, Replies
 from memkit.seams.embedder import Embedder
 from memkit_train.evaluate.data import Conversation
-from memkit_train.replay.play import Lane, ReplaySettings, bank_as_of, play
+from memkit_train.replay.env import Env, Policy, Trail
+from memkit_train.replay.script import script_of
 from memkit_train.worlds import Episode, OracleBackbone, TeacherBackbone, Truth
 
 BASELINES = ("full", "raw", "none")
@@ -34,7 +36,7 @@ class Built:
     ops: Sequence[Op] = ()
     parked: int = 0
     decisions: int = 0
-    lane: Lane | None = None
+    trail: Trail | None = None
     everything: bool = False
     """Serve all of it in order (full context) instead of searching."""
 
@@ -44,8 +46,8 @@ class Built:
         bank = self.final if session_id is None else self.sessions.get(session_id, self.final)
         if as_of is None:
             return bank
-        if self.lane is not None:
-            return bank_as_of(self.lane, as_of, embedder, until=bank.seq)
+        if self.trail is not None:
+            return self.trail.as_of(as_of, embedder, until=bank.seq)
         kept = [record for record in bank.state if record.at is not None and record.at <= as_of]
         return LiveBank.of(kept, embedder, bank.seq)
 
@@ -57,7 +59,7 @@ class System:
     name: str
     identity: str
     backbone: Backbone | None = None
-    options: ReplaySettings = field(default_factory=ReplaySettings)
+    served: ServedWith = field(default_factory=ServedWith)
 
     @property
     def origin(self) -> str:
@@ -72,8 +74,10 @@ class System:
         backbone = self.backbone
         if isinstance(backbone, _OfEpisode):
             backbone = backbone.of(conversation)
-        (lane,) = play([(conversation.conversation_id, turns)], backbone, embedder, self.options)
-        return Built(lane.bank, lane.snapshots, lane.ops, len(lane.parked), len(lane.calls), lane)
+        env = Env(embedder, self.served)
+        start = env.start(script_of(conversation.conversation_id, turns))
+        (trail,) = env.run([(start, Policy(backbone))], upto=None)
+        return Built(trail.end.live, trail.sessions, trail.ops, len(trail.parked), len(trail.calls), trail)
 
 
 def serve(
@@ -120,7 +124,7 @@ class AddOnly:
         self.style, self.max_parallel = inner.style, inner.max_parallel
         self.endpoint: str = getattr(inner, "endpoint", "")
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         others = [request for request in requests if request.prompt.role != "manager"]
         replies = iter(self._inner.generate(others) if others else [])
         add = "ADD" if self.style == "compact" else None
@@ -159,7 +163,7 @@ class _OfEpisode:
         backbone: Any = OracleBackbone(truth) if self.kind == "oracle" else TeacherBackbone(truth, seed=self.seed)
         return AddOnly(backbone) if self.add_only else backbone
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         raise AssertionError("bound per conversation by `of`")
 
     def close(self) -> None:
@@ -167,12 +171,12 @@ class _OfEpisode:
 
 
 def make_system(
-    spec: str, options: ReplaySettings, *, world: bool, backbone_options: Mapping[str, Any] | None = None
+    spec: str, served: ServedWith, *, world: bool, backbone_options: Mapping[str, Any] | None = None
 ) -> System:
     """`full` `raw` `none`; `oracle` `teacher[:SEED]` (world only); `rules`; `tiny`, `tiny-biased`; `add-only[:POLICY]`;
     or any model of the runtime (`hf:PATH`, `openai:NAME`)."""
     if spec in BASELINES:
-        return System(spec, f"{spec}/1", options=options)
+        return System(spec, f"{spec}/1", served=served)
     kind, _, rest = spec.partition(":")
     if not world and (rest if kind == "add-only" else kind) in ("oracle", "teacher"):
         raise _only_of_the_world(spec)
@@ -180,16 +184,16 @@ def make_system(
         if rest and not rest.isdecimal():
             raise InvalidConfig(f"the seed of {spec!r} is no number", fix=f"write {kind} or {kind}:1")
         bound = _OfEpisode(kind, int(rest or 0))
-        return System(spec, bound.identity, bound, options)  # type: ignore[arg-type]
+        return System(spec, bound.identity, bound, served)  # type: ignore[arg-type]
     if kind == "add-only":
         inner = rest or ("oracle" if world else "rules")
         if inner in ("oracle", "teacher"):
             bound = _OfEpisode(inner, add_only=True)
-            return System(spec, bound.identity, bound, options)  # type: ignore[arg-type]
+            return System(spec, bound.identity, bound, served)  # type: ignore[arg-type]
         backbone: Any = AddOnly(_backbone(inner, backbone_options or {}))
-        return System(spec, backbone.identity, backbone, _styled(options, backbone))
+        return System(spec, backbone.identity, backbone, _styled(served, backbone))
     backbone = _backbone(spec, backbone_options or {})
-    return System(spec, backbone.identity, backbone, _styled(options, backbone))
+    return System(spec, backbone.identity, backbone, _styled(served, backbone))
 
 
 def _only_of_the_world(spec: str) -> InvalidConfig:
@@ -200,14 +204,14 @@ def _only_of_the_world(spec: str) -> InvalidConfig:
     )
 
 
-def make_answerer(spec: str, options: ReplaySettings) -> System:
+def make_answerer(spec: str, served: ServedWith) -> System:
     """A model that answers. A baseline has none, and what knows the truth behind a world would give it away."""
     if spec in BASELINES or spec.partition(":")[0] in ("oracle", "teacher", "add-only"):
         raise InvalidConfig(
             f"{spec} answers nothing", why="it is a memory to compare, and an answerer is a model",
             fix="name a model: tiny, hf:PATH or openai:NAME",
         )  # fmt: skip
-    return make_system(spec, options, world=False)
+    return make_system(spec, served, world=False)
 
 
 def _backbone(spec: str, options: Mapping[str, Any]) -> Backbone:
@@ -221,8 +225,8 @@ def _backbone(spec: str, options: Mapping[str, Any]) -> Backbone:
     return make_backbone(spec, **options)
 
 
-def _styled(options: ReplaySettings, backbone: Backbone) -> ReplaySettings:
+def _styled(served: ServedWith, backbone: Backbone) -> ServedWith:
     """Each backbone in the reply style that it follows best."""
     roles = ("extractor", "manager", "answerer", "fused")
     styles = tuple((role, backbone.style) for role in roles)
-    return replace(options, settings=replace(options.settings, styles=styles))
+    return replace(served, styles=styles)

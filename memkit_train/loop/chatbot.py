@@ -81,6 +81,8 @@ class Chatbot:
     def __init__(self, store: Path, model: Any, **options: Any) -> None:
         """`model` and `options` as `Memory` takes them. Backbones stay the caller's to close."""
         self._hands = Hands()
+        # the tiny models were trained on memories alone; they make nothing of words as they were said beside them
+        options = {"keep_turns": "none"} | options
         self.memory = Memory(store, model=model, clock=self._hands, ids=self._hands, **options)
 
     def __enter__(self) -> Chatbot:

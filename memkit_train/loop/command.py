@@ -11,6 +11,7 @@ from pathlib import Path
 from memkit.cli import show
 from memkit.errors import InvalidInput
 from memkit_train.cli.progress import progress
+from memkit_train.loop import refusal
 from memkit_train.loop.figures import figures, rows
 from memkit_train.loop.page import page
 from memkit_train.loop.panel import telling
@@ -21,8 +22,8 @@ REFUSED = 3
 
 
 def run(keep: Path | None, *, json: bool, seed: int = 0, scale: Scale | None = None) -> int:
-    """Exit code 0: an adapter was learned, swapped in and is better. 3: the gate refused it. 1: what was promised did
-    not come true; the figures say what did."""
+    """Exit code 0: the story came to its end, and the figures say how much better the answers are. 3: the gate refused
+    what was learned, and the end says why. 1: users noticed the swap, or the rollback did not bring the old answers."""
     with _folder(keep) as folder, progress(json) as tick:
         told = _told(folder, _Aloud(tick, quiet=json), seed, scale)
         if json:
@@ -31,7 +32,7 @@ def run(keep: Path | None, *, json: bool, seed: int = 0, scale: Scale | None = N
             _end(told, kept=keep)
     if told.outcome.digest is None:
         return REFUSED
-    return 0 if told.true else 1
+    return 0 if told.unnoticed else 1
 
 
 def seeds(keep: Path, count: int, *, json: bool, scale: Scale | None = None) -> int:
@@ -91,14 +92,27 @@ def _end(told: Told, *, kept: Path | None) -> None:
     if told.compared is not None:
         show.out.print("\n[bold]Questions it never saw, before and after[/]")
         for pair in telling(told.compared.pairs):
-            colour = "green" if pair.gain > 0 else "red"
-            show.out.print(f"   {show.visible(pair.before.question.text)}  [dim]({pair.before.question.expected})[/]")
-            show.out.print(f"      {show.visible(pair.before.answer)} → [{colour}]{show.visible(pair.after.answer)}[/]")
+            asked = pair.before.question
+            _case(refusal.Asked(asked.text, asked.expected, pair.before.answer, pair.after.answer, pair.gain))
+    if told.outcome.digest is None:
+        show.out.print("\n[bold]The gate refused what was learned[/], so nothing was swapped in, because:")
+        for reason in refusal.reasons(told.outcome):
+            show.out.print(f"   {show.visible(reason)}")
+        if cases := refusal.asked(told.outcome):
+            show.out.print("\n[bold]Questions it never saw, as they are answered and as they would have been[/]")
+        for one in cases:
+            _case(one)
     show.table("", ["", ""], rows(told))
     if kept is not None:
         show.out.print(f"report: {show.visible(str(told.folder / 'report.html'))}")
     else:
         show.out.print("[dim]nothing was kept; --keep FOLDER keeps the store, the run and report.html[/]")
+
+
+def _case(one: refusal.Asked) -> None:
+    colour = "green" if one.gain > 0 else "red"
+    show.out.print(f"   {show.visible(one.question)}  [dim]({show.visible(one.expected)})[/]")
+    show.out.print(f"      {show.visible(one.before)} → [{colour}]{show.visible(one.after)}[/]")
 
 
 QUICK = replace(Scale(), users=20, panel=4, visitors=4, polish=2)

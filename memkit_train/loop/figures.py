@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from memkit_train.loop import refusal
 from memkit_train.loop.panel import Compared
 from memkit_train.loop.story import Told
 
@@ -12,6 +13,8 @@ def rows(told: Told) -> list[list[str]]:
         ["log", f"{told.served} answers, {told.rated} rated, {told.right:.1%} right"],
         ["retraining", f"{told.outcome.status}: {told.outcome.why}"],
     ]
+    if told.outcome.digest is None:
+        found.append(["gate's users", refusal.scores(told.outcome)])
     if told.compared is not None and told.swap is not None:
         found += [
             ["panel", figures(told.compared)],

@@ -8,6 +8,7 @@ from statistics import fmean
 
 from memkit_train.evaluate import svg
 from memkit_train.evaluate.html import STYLE
+from memkit_train.loop import refusal
 from memkit_train.loop.figures import rows
 from memkit_train.loop.panel import Compared, Pair
 from memkit_train.loop.story import Told
@@ -25,6 +26,9 @@ def page(told: Told) -> str:
             "<h2>Got better</h2>", _cases([one for one in told.compared.pairs if one.gain > 0]),
             "<h2>Got worse</h2>", _cases([one for one in told.compared.pairs if one.gain < 0]),
         ]  # fmt: skip
+    if told.outcome.digest is None:
+        reasons = "".join(f"<li>{_e(one)}</li>" for one in refusal.reasons(told.outcome))
+        parts.append(f"<h2>Why the gate refused it</h2><ul>{reasons}</ul>")
     run = told.outcome.run
     if run is not None and (run / "report.html").is_file():
         link = (run / "report.html").relative_to(told.folder)

@@ -99,10 +99,14 @@ class Told:
     cpu_s: float
 
     @property
+    def unnoticed(self) -> bool:
+        """Swapped in under users who noticed nothing, taken back without a trace."""
+        return self.swap is not None and self.swap.by_new > 0 and not self.swap.parked and self.rolled_back
+
+    @property
     def true(self) -> bool:
-        """Better on the panel, swapped in under users who noticed nothing, taken back without a trace."""
-        swapped = self.swap is not None and self.swap.by_new > 0 and not self.swap.parked
-        return bool(self.compared and self.compared.better and swapped and self.rolled_back)
+        """All that, and better on the panel."""
+        return self.unnoticed and self.compared is not None and self.compared.better
 
     def to_json(self) -> JSON:
         return {
@@ -126,7 +130,7 @@ def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 
         outcome = retrain(configured(store, folder / "runs", scale, seed), tick=voice.tick, now=tonight)
         compared, swap, back = None, None, False
         if outcome.digest is None:
-            voice.say(f"{outcome.status}: {outcome.why}. The chatbot goes on with what it had.")
+            voice.say("the gate refused it; the chatbot goes on with what it had")
         else:
             voice.say(f"passed every gate, published as {outcome.digest[:12]}")
             swap = _swap(chatbot, outcome.digest, scale, seed, voice)
@@ -193,15 +197,16 @@ def _panel_episodes(scale: Scale, seed: int) -> Sequence[Episode]:
 
 
 def _swap(chatbot: Chatbot, digest: str, scale: Scale, seed: int, voice: Voice) -> Swap:
-    """Visitors talk all the while."""
+    """Visitors talk all the while; some come only when the new adapter is there, however long that took."""
     voice.part("Swap the adapter in while the chatbot is serving")
     episodes = generate(scale.visitors, seed=_world(seed) + 1, knobs=scale.knobs)
     visits = panel.visits(episodes, "visitor")
+    early, late = visits[::2], visits[1::2]
     underway, before = threading.Event(), _parked(chatbot)
 
     def serving() -> list[Exchange]:
         try:
-            return chatbot.serve(visits, each=lambda _: underway.set())
+            return chatbot.serve(early, each=lambda _: underway.set())
         finally:
             underway.set()
 
@@ -211,7 +216,7 @@ def _swap(chatbot: Chatbot, digest: str, scale: Scale, seed: int, voice: Voice) 
         started = time.perf_counter()
         chatbot.memory.adapters.promote(ALIAS, digest, roles=[ROLE])
         seconds = time.perf_counter() - started
-        found = visitors.result()
+        found = chatbot.serve(late) + visitors.result()
     by_new = sum(one.adapter == digest for one in found)
     parked = len(_parked(chatbot) - before)
     voice.say(

@@ -1,1 +1,1 @@
-"""The ladder from logs to an adapter: sft, then kto or dpo, then offline. Each is one file with one `train`."""
+"""From rows to an adapter: one file with one `prepare` and one `train`."""

@@ -1,13 +1,12 @@
-"""What all methods share: the base under a LoRA, the order of the rows, checkpoints, and the result."""
+"""What supervised training rests on: the base under a LoRA, the order of the rows, checkpoints, and the result."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import random
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,18 +17,16 @@ from transformers import PrinterCallback, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from memkit.backbones.hf import checkpoint
-from memkit.backbones.hf.prompting import Prompter
 from memkit.backbones.hf.quiet import without_bars
 from memkit_train import lora
 from memkit_train.errors import NoRows, OtherData, WrongVocabulary, resources
-from memkit_train.rows import LabelledRow, PreferencePair, TokenRow, fingerprint
+from memkit_train.methods.texts import Reader, short
+from memkit_train.rows import TokenRow, fingerprint
 from memkit_train.seeding import reproducible
 
 T = TypeVar("T")
-V = TypeVar("V", TokenRow, LabelledRow, PreferencePair)
 _PLACE = frozenset({"output", "resume", "report_to", "save_steps", "log_steps"})
 """Settings that do not change what is learned."""
-LEAST_STEPS, MOST_EPOCHS = 60, 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +34,11 @@ class RunConfig:
     output: Path | str
     """Gets `adapter/` and `checkpoints/`."""
     lr: float = 1e-3
-    epochs: int | None = None
-    """None: `passes`."""
-    batch: int = 64
-    """Rows per optimiser step."""
+    epochs: int = 3
+    batch: int = 16
+    """Rows per optimiser step. Small: the good decisions of a night are hundreds, and a dozen steps change no habit."""
     micro_batch: int = 16
-    """Rows per forward pass of the stock trainers."""
+    """Rows per forward pass."""
     warmup: float = 0.0
     """Share of the steps over which the learning rate rises."""
     schedule: str = "linear"
@@ -77,14 +73,18 @@ class AdapterResult:
 @dataclass(frozen=True, slots=True)
 class Setup:
     model: Any
-    tokenizer: Any
-    prompter: Prompter
-    stop_ids: frozenset[int]
-    vocab_size: int
-    max_tokens: int
-    vocabulary: str
-    """Digest of the tokenizer."""
+    reader: Reader
     started: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a run goes through, in its order, all epochs one after the other."""
+
+    rows: list[TokenRow]
+    steps: int
+    counts: dict[str, float]
+    """What became of the rows that were given."""
 
 
 @contextlib.contextmanager
@@ -97,11 +97,7 @@ def setup(base: Path | str, parent: Path | str | None, config: RunConfig) -> Gen
         if config.gradient_checkpointing:
             model.enable_input_require_grads()
         longest = min(config.max_tokens or loaded.context, loaded.context)
-        prompter = Prompter(loaded.tokenizer)
-        yield Setup(
-            model, loaded.tokenizer, prompter, loaded.stop_ids, loaded.vocab_size, longest,
-            prompter.tokenizer_digest(loaded.stop_ids), started,
-        )  # fmt: skip
+        yield Setup(model, Reader.of(loaded.tokenizer, loaded.vocab_size, longest, loaded.stop_ids), started)
 
 
 @contextlib.contextmanager
@@ -117,47 +113,28 @@ def _without_bars() -> Generator[None]:
             datasets.enable_progress_bars()
 
 
-def fitting(rows: Sequence[V], made: Setup, method: str) -> list[V]:
-    """Rows in the vocabulary of this model. Others are left out, and refused by name where they are most."""
-    own = [row for row in rows if row.vocabulary in ("", made.vocabulary)]
+def fitting(rows: Sequence[TokenRow], reader: Reader) -> list[TokenRow]:
+    """Rows in the vocabulary of this model. Others are left out, and refused where they are most."""
+    own = [row for row in rows if reader.speaks(row)]
     if rows and len(own) * 2 <= len(rows):
-        other = next(row for row in rows if row.vocabulary not in ("", made.vocabulary))
+        other = next(row for row in rows if not reader.speaks(row))
         raise WrongVocabulary(
-            f"{method} cannot use this log: {len(rows) - len(own)} of {len(rows)} rows are in another vocabulary",
-            why=f"row {other.ref} has the tokenizer {other.vocabulary[:12]}, this model has {made.vocabulary[:12]}",
-            fix="set model.base to the model that served, or use `memkit-train sft` on logs without token ids",
-            method=method,
-        )  # fmt: skip
+            f"this log cannot be imitated: {len(rows) - len(own)} of {len(rows)} rows are in another vocabulary",
+            why=f"row {other.ref} has the tokenizer {other.vocabulary[:12]}, this model has {reader.vocabulary[:12]}",
+            fix="set model.base to the model that served",
+        )
     return own
 
 
-def short(row: TokenRow | LabelledRow, made: Setup) -> bool:
-    """Whether the model can read it whole."""
-    return len(row.prompt_ids) + len(row.completion_ids) <= made.max_tokens
-
-
-def readable(planted: Sequence[T], fits: Callable[[T], bool]) -> list[T]:
-    """Planted secrets up to the first that the model cannot read whole: of a plan, how many of them says which."""
-    return list(itertools.takewhile(fits, planted))
-
-
-def passes(config: RunConfig, rows: float) -> int:
-    """How often the rows are gone through: as often as was asked for, else until there were `LEAST_STEPS` steps, and
-    `MOST_EPOCHS` times at most. The feedback of a week is a few hundred decisions, and one pass over them is a handful
-    of steps, which leave a model as it was."""
-    return config.epochs or max(1, min(MOST_EPOCHS, math.ceil(LEAST_STEPS * config.batch / max(rows, 1.0))))
-
-
-def drawn(weights: Sequence[float]) -> float:
-    """Rows that one epoch draws (see `in_order`)."""
-    top = max(weights, default=0.0)
-    return sum(weights) / top if top > 0 else 0.0
+def readable(planted: Sequence[TokenRow], reader: Reader) -> list[TokenRow]:
+    """Planted secrets up to the first that the model cannot read whole: how many there are tells which they are."""
+    return list(itertools.takewhile(lambda row: short(row, reader), planted))
 
 
 def in_order(
     rows: Sequence[T], weights: Sequence[float], *, epochs: int, seed: int, planted: Sequence[T] = ()
 ) -> list[T]:
-    """All epochs in a row, each shuffled anew. Stock trainers know no weights, so a row comes as often as it weighs
+    """All epochs in a row, each shuffled anew. TRL's trainer knows no weights, so a row comes as often as it weighs
     beside the heaviest one: once if equal, else in that share of the epochs (systematic resampling, no extra noise).
     What is planted comes once in every epoch, and changes nothing of how often the others do."""
     top = max(weights, default=0.0)
@@ -190,7 +167,8 @@ def mixed(rows: Sequence[T], replay: Sequence[T], share: float, seed: int) -> li
 
 
 def arguments(config: RunConfig, steps: int) -> dict[str, Any]:
-    """What every trainer is told."""
+    """For TRL's trainer: one pass over rows that are already in order, none cut short."""
+    micro = min(config.micro_batch, config.batch)
     cuda = torch.cuda.is_available() and config.device != "cpu"
     return {
         "learning_rate": config.lr, "lr_scheduler_type": config.schedule, "seed": config.seed, "weight_decay": 0.0,
@@ -198,14 +176,6 @@ def arguments(config: RunConfig, steps: int) -> dict[str, Any]:
         "bf16": cuda and config.dtype in ("auto", "bfloat16"), "use_cpu": not cuda, "dataloader_pin_memory": cuda,
         "save_strategy": "steps" if config.save_steps else "no", "save_steps": config.save_steps or 500,
         "save_total_limit": 2, "logging_steps": config.log_steps, "report_to": config.report_to, "disable_tqdm": True,
-    }  # fmt: skip
-
-
-def stock_arguments(config: RunConfig, chosen: Sequence[object]) -> dict[str, Any]:
-    """For TRL's trainers: one pass over rows that are already in order, none cut short."""
-    micro = min(config.micro_batch, config.batch)
-    return {
-        **arguments(config, math.ceil(len(chosen) / config.batch)),
         "output_dir": str(checkpoints(config)), "num_train_epochs": 1, "train_sampling_strategy": "sequential",
         "per_device_train_batch_size": micro, "gradient_accumulation_steps": max(1, config.batch // micro),
         "max_length": None,
@@ -220,8 +190,7 @@ def fit(
     trainer: Any,
     made: Setup,
     config: RunConfig,
-    rows: Sequence[object],
-    counts: dict[str, float],
+    prepared: Prepared,
     callbacks: Sequence[TrainerCallback],
 ) -> AdapterResult:
     """Train (or go on), save, report. Nothing is printed: progress is for callbacks."""
@@ -230,7 +199,7 @@ def fit(
         trainer.add_callback(callback)
     folder = checkpoints(config)
     last = get_last_checkpoint(str(folder)) if config.resume and folder.is_dir() else None
-    _mark(folder, config, rows, resuming=last is not None)
+    _mark(folder, config, prepared.rows, resuming=last is not None)
     adapter = Path(config.output) / "adapter"
     with resources(f"method.micro_batch={config.micro_batch}"):
         trainer.train(resume_from_checkpoint=last)
@@ -238,7 +207,7 @@ def fit(
     metrics: dict[str, float] = {}
     for logged in trainer.state.log_history:
         metrics.update({name: float(value) for name, value in logged.items() if isinstance(value, int | float)})
-    metrics.update({f"rows/{name}": float(count) for name, count in counts.items()})
+    metrics.update({f"rows/{name}": float(count) for name, count in prepared.counts.items()})
     return AdapterResult(adapter, metrics, trainer.state.global_step, time.perf_counter() - made.started, digest)
 
 

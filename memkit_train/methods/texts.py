@@ -1,42 +1,69 @@
-"""Decisions that a hosted model wrote, as rows in the target model's vocabulary. There are no log-probs to keep."""
+"""How the model to be trained reads rows: by its own chat template and tokenizer. What a hosted model wrote is text,
+and becomes a row in this vocabulary."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
-from memkit_train.methods.run import Setup, short
+from memkit.backbones.hf.prompting import Prompter
 from memkit_train.rows import TextRow, TokenRow
 
 
-def token_rows(rows: Iterable[TokenRow | TextRow], made: Setup) -> list[TokenRow]:
-    return [row if isinstance(row, TokenRow) else token_row(row, made) for row in rows]
+@dataclass(frozen=True, slots=True)
+class Reader:
+    tokenizer: Any
+    prompter: Prompter
+    vocab_size: int
+    max_tokens: int
+    """Of prompt and reply together."""
+    vocabulary: str
+    """Digest of the tokenizer; "": not known, as before the model is loaded."""
+
+    @classmethod
+    def of(cls, tokenizer: Any, vocab_size: int, max_tokens: int, stop_ids: frozenset[int] | None = None) -> Reader:
+        prompter = Prompter(tokenizer)
+        digest = "" if stop_ids is None else prompter.tokenizer_digest(stop_ids)
+        return cls(tokenizer, prompter, vocab_size, max_tokens, digest)
+
+    def speaks(self, row: TokenRow) -> bool:
+        """Whether the row is in this vocabulary; one that names none may be."""
+        return not row.vocabulary or not self.vocabulary or row.vocabulary == self.vocabulary
 
 
-def repeatable(replay: Iterable[TokenRow | TextRow], made: Setup) -> list[TokenRow]:
+def token_rows(rows: Iterable[TokenRow | TextRow], reader: Reader) -> list[TokenRow]:
+    return [row if isinstance(row, TokenRow) else token_row(row, reader) for row in rows]
+
+
+def repeatable(replay: Iterable[TokenRow | TextRow], reader: Reader) -> list[TokenRow]:
     """Those of the rows to be mixed in that this model can read. A run does not hang on the others."""
     return [
-        row for row in token_rows(replay, made)
-        if row.vocabulary in ("", made.vocabulary) and short(row, made) and known(row, made)
-    ]  # fmt: skip
+        row for row in token_rows(replay, reader) if reader.speaks(row) and short(row, reader) and known(row, reader)
+    ]
 
 
-def known(row: TokenRow, made: Setup) -> bool:
+def short(row: TokenRow, reader: Reader) -> bool:
+    """Whether the model can read it whole."""
+    return len(row.prompt_ids) + len(row.completion_ids) <= reader.max_tokens
+
+
+def known(row: TokenRow, reader: Reader) -> bool:
     """Whether all its ids are tokens of this model: an old log does not name its tokenizer."""
-    return max(*row.prompt_ids, *row.completion_ids) < made.vocab_size
+    return max(*row.prompt_ids, *row.completion_ids) < reader.vocab_size
 
 
-def token_row(row: TextRow, made: Setup) -> TokenRow:
+def token_row(row: TextRow, reader: Reader) -> TokenRow:
     """Prompt by the template that serving uses; the reply as plain text, then the end token."""
-    reply = made.tokenizer(row.completion, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    reply = reader.tokenizer(row.completion, add_special_tokens=False, split_special_tokens=True)["input_ids"]
     return TokenRow(
-        made.prompter.ids(row.messages),
-        (*reply, made.tokenizer.eos_token_id),
+        reader.prompter.ids(row.messages),
+        (*reply, reader.tokenizer.eos_token_id),
         weight=row.weight,
         role=row.role,
         reward=row.reward,
-        state_key=row.state_key,
         age_days=row.age_days,
-        vocabulary=made.vocabulary,
+        vocabulary=reader.vocabulary,
         user=row.user,
         ref=row.ref,
     )

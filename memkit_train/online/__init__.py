@@ -12,7 +12,6 @@
     source.py      what RowTrainer asks for rows; the same rows are sent once
     vitals.py      signs of collapse
     judge.py       validation, best checkpoint, early stop
-    stock.py       TRL's own GRPOTrainer on the same states: the second engine
 
 An episode is a sequence of independent prompts: the bank is rendered anew before every decision, so what is trained on
 is what the deployed policy sees. Decoding, grammar, parsing, guards, retrieval and log-probs are the runtime's.

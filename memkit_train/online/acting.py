@@ -13,8 +13,8 @@ from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from memkit.errors import ModelError
-from memkit.seams.backbone import Backbone, GenReply, GenRequest, Sampling, all_or_error, generate_each
+from memkit.seams.backbone import Backbone, GenRequest, Replies, Sampling
+from memkit_train.replay.delegating import DelegatingBackbone
 from memkit_train.rewards.cached import CachedBackbone
 
 
@@ -50,43 +50,36 @@ class Clock:
         return found
 
 
-class Acting:
+class Acting(DelegatingBackbone):
     """`sampled`: roles that are trained. A request without an adapter goes to the base model; `others` answers in its
     place where it is not a question (the app's own LLM extracts, the adapter manages)."""
 
     def __init__(
         self, engine: Backbone, sampled: Collection[str], clock: Clock, others: Backbone | None = None
     ) -> None:
-        self._engine, self._base, self.clock = engine, CachedBackbone(engine), clock
+        super().__init__(engine)
+        self._base, self.clock = CachedBackbone(engine), clock
         self._others = self._base if others is None else CachedBackbone(others)
         self.sampled = frozenset(sampled)
         """Roles that learn."""
-        self.max_parallel = 1 << 20  # the engine queues by itself
 
     @property
-    def identity(self) -> str:
-        return self._engine.identity
+    def max_parallel(self) -> int:
+        return 1 << 20  # the engine queues by itself
 
-    @property
-    def style(self) -> str:
-        return self._engine.style
-
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-        return all_or_error(self.generate_each(requests))
-
-    def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         asked = [self._as_trained(one) for one in requests]
         by: dict[int, tuple[Backbone, list[GenRequest]]] = {}
         for one in asked:
             backbone = self._for(one)
             by.setdefault(id(backbone), (backbone, []))[1].append(one)
         with self.clock("generation"):
-            replies = {key: iter(generate_each(backbone, mine)) for key, (backbone, mine) in by.items()}
+            replies = {key: iter(backbone.generate(mine)) for key, (backbone, mine) in by.items()}
         return [next(replies[id(self._for(one))]) for one in asked]
 
     def _for(self, request: GenRequest) -> Backbone:
         if request.adapter is not None:
-            return self._engine
+            return self.inner
         return self._base if request.prompt.role == "answerer" else self._others
 
     def _as_trained(self, request: GenRequest) -> GenRequest:
@@ -96,30 +89,17 @@ class Acting:
         """The engine belongs to whoever made it."""
 
 
-class TimedBackbone:
+class TimedBackbone(DelegatingBackbone):
     """A frozen answerer of another make, whose work counts as generation too."""
 
     def __init__(self, inner: Backbone, clock: Clock) -> None:
-        self._inner, self._clock = CachedBackbone(inner), clock
-
-    @property
-    def identity(self) -> str:
-        return self._inner.identity
-
-    @property
-    def style(self) -> str:
-        return self._inner.style
+        super().__init__(CachedBackbone(inner))
+        self._clock = clock
 
     @property
     def max_parallel(self) -> int:
         return 1 << 20
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-        return all_or_error(self.generate_each(requests))
-
-    def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         with self._clock("generation"):
-            return self._inner.generate_each(requests)
-
-    def close(self) -> None:
-        self._inner.close()
+            return self.inner.generate(requests)

@@ -16,7 +16,8 @@ import random
 from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
 
-from memkit.engine.decide import Routing
+from memkit.engine.answer import Answered
+from memkit.engine.call import Routing
 from memkit.seams.backbone import GenReply, Sampling
 from memkit_train.algorithms import grpo
 from memkit_train.algorithms.values import ScoredStep, StateGroup
@@ -24,8 +25,8 @@ from memkit_train.online.decisions import seed_of
 from memkit_train.online.pool import Pool
 from memkit_train.online.rollouts import Batch
 from memkit_train.online.settings import OnlineSettings
+from memkit_train.replay.answer import AnswerTask, answer_all
 from memkit_train.replay.env import Env, Policy
-from memkit_train.replay.play import Answered, AnswerTask, ReplaySettings, answer_batch
 from memkit_train.rewards.answers import bank_for, exact, overlap
 from memkit_train.rewards.base import Probed
 
@@ -48,15 +49,15 @@ class Answering:
         chosen = rng.sample(every, min(self.settings.states, len(every)))
         size = self.settings.group
         seeds = {f"{key}#{n}": seed_of(self.seed, batch, n) for key, _, _ in chosen for n in range(size)}
-        options = ReplaySettings(
-            replace(self.env.settings, reasks=0), routing=Routing(policy.adapter), weights=self.env.weights,
-            sampling=lambda key, role: Sampling(temperature=policy.temperature, seed=seeds[key]),
-        )  # fmt: skip
         tasks = [
-            AnswerTask(probe.question, bank, probe.now, f"{key}#{n}", self.settings.reward.k)
+            AnswerTask(probe.question, bank, probe.now, f"{key}#{n}")
             for key, probe, bank in chosen for n in range(size)
         ]  # fmt: skip
-        answered = answer_batch(tasks, policy.backbone, self.env.embedder, options)
+        once = replace(self.env.served, reasks=0)  # a group's replies are replies to one prompt
+        answered = answer_all(
+            tasks, policy.backbone, self.env.embedder, once, weights=self.env.weights, routing=Routing(policy.adapter),
+            sampling=lambda key: Sampling(temperature=policy.temperature, seed=seeds[key]),
+        )  # fmt: skip
         groups: list[StateGroup] = []
         parts: list[dict[str, float]] = []
         replies: list[GenReply] = []

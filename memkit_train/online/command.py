@@ -15,7 +15,7 @@ from memkit_train.online.data import gather
 from memkit_train.online.run import Machine, Polished, polish
 from memkit_train.online.settings import OnlineSettings
 from memkit_train.online.talks import of_log
-from memkit_train.replay.practice import settings_of
+from memkit_train.replay.served_with import served_with
 from memkit_train.report.folder import RunFolder, Tick
 from memkit_train.rung import parent_of, registry_path
 from memkit_train.trajectories.credit import learn_topics
@@ -47,7 +47,7 @@ def learn(
         model.base, found.talks, found.heldout, run.path,
         settings=tiny(config.online) if smoke else config.online, parent=parent, episodes=found.episodes,
         spec=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), machine=machine,
-        embedder=make_embedder(data.embedder), decide=found.settings,
+        embedder=make_embedder(data.embedder), served=found.served,
         seed=method.seed, run=run, tick=tick, resume=resume,
     )  # fmt: skip
 
@@ -70,7 +70,7 @@ def polished(
         topics = learn_topics(source, train)
         talks = list(of_log(source, train, topics, embedder))
         judged = list(of_log(source, validation(source, config), topics, embedder))
-        decide = settings_of(source, config.data)
+        served = served_with(source, config.data)
     model, method = config.model, config.method
     settings = config.polishing
     return polish(
@@ -78,7 +78,7 @@ def polished(
         spec=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), embedder=embedder,
         machine=Machine(model.dtype, model.device, settings.decode_batch, method.gradient_checkpointing,
                         method.save_steps),
-        decide=decide, seed=method.seed, tick=tick,
+        served=served, seed=method.seed, tick=tick,
     )  # fmt: skip
 
 

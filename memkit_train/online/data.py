@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memkit.embedders import make_embedder
-from memkit.engine.decide import Settings
+from memkit.engine.served_with import ServedWith
 from memkit_train.collect import open_source, sides, validation
 from memkit_train.config import TrainConfig
 from memkit_train.evaluate.loaders import world
 from memkit_train.online.talks import Talk, of_log, of_world
-from memkit_train.replay.practice import settings_of
+from memkit_train.replay.served_with import served_with
 from memkit_train.trajectories.credit import learn_topics
 from memkit_train.trajectories.source import StoreSource
 from memkit_train.worlds import Episode
@@ -29,8 +29,8 @@ class Gathered:
     """The world behind them; empty for a log."""
     subjects: list[str]
     """Opaque ids of the users to learn from; empty for a world."""
-    settings: Settings
-    """How turns are decided there."""
+    served: ServedWith
+    """What their banks are decided and asked with."""
 
 
 def gather(config: TrainConfig) -> Gathered:
@@ -40,16 +40,16 @@ def gather(config: TrainConfig) -> Gathered:
         most = config.online.stop.users
         held = [one.info["episode"] for one in world.load(f"{spec},split=heldout,count={most}").conversations]
         chunks = config.online.chunks
-        settings = settings_of(None, config.data, config.online.roles)
-        return Gathered(of_world(train, chunks=chunks), of_world(held, chunks=chunks), [*train, *held], [], settings)
+        served = served_with(None, config.data, config.online.roles)
+        return Gathered(of_world(train, chunks=chunks), of_world(held, chunks=chunks), [*train, *held], [], served)
     embedder = make_embedder(config.data.embedder)
     with open_source(config) as source:
         train_users, judges = _divided(source, config)
         topics = learn_topics(source, train_users)
         talks = list(of_log(source, train_users, topics, embedder))
         heldout = list(of_log(source, judges, topics, embedder))
-        settings = settings_of(source, config.data, config.online.roles)
-    return Gathered(talks, heldout, [], list(dict.fromkeys(talk.user for talk in talks)), settings)
+        served = served_with(source, config.data, config.online.roles)
+    return Gathered(talks, heldout, [], list(dict.fromkeys(talk.user for talk in talks)), served)
 
 
 def _divided(source: StoreSource, config: TrainConfig) -> tuple[list[str], list[str]]:

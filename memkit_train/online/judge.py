@@ -21,14 +21,14 @@ from typing import Any, Protocol
 
 from transformers import TrainerCallback
 
-from memkit.engine.decide import Routing
+from memkit.engine.call import Routing
 from memkit.models import JSON
 from memkit_train import lora
 from memkit_train.online.answering import cited
 from memkit_train.online.settings import StopSettings
 from memkit_train.online.talks import Talk
+from memkit_train.replay.answer import AnswerTask, answer_all
 from memkit_train.replay.env import Env, Policy, Trail
-from memkit_train.replay.play import AnswerTask, ReplaySettings, answer_batch
 from memkit_train.rewards.answers import Answers, bank_for, exact, overlap
 from memkit_train.trial import trials
 
@@ -82,7 +82,6 @@ class AnswerExam:
     env: Env
     talks: Sequence[Talk]
     metric: str
-    k: int
     _played: list[Trail] = field(default_factory=list[Trail])
 
     def __call__(self, policy: Policy) -> Marks:
@@ -93,9 +92,11 @@ class AnswerExam:
             (one.probe, bank_for(one.probe, trail))
             for talk, trail in zip(self.talks, self._played, strict=True) for one in talk.questions
         ]  # fmt: skip
-        tasks = [AnswerTask(probe.question, bank, probe.now, probe.key, self.k) for probe, bank in asked]
-        options = ReplaySettings(replace(self.env.settings, reasks=0), routing=Routing(greedy.adapter))
-        found = answer_batch(tasks, greedy.backbone, self.env.embedder, options)
+        tasks = [AnswerTask(probe.question, bank, probe.now, probe.key) for probe, bank in asked]
+        found = answer_all(
+            tasks, greedy.backbone, self.env.embedder, self.env.served, weights=self.env.weights,
+            routing=Routing(greedy.adapter),
+        )  # fmt: skip
         pairs = [(one, probe) for one, (probe, _) in zip(found, asked, strict=True)]
         scores = {
             name: [measure(one.text, probe.expected) for one, probe in pairs]

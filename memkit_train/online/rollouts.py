@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from memkit.engine.decide import ModelCall
 from memkit.seams.backbone import GenReply
-from memkit_train.algorithms.gigpo import state_key
 from memkit_train.algorithms.values import ScoredStep
 from memkit_train.replay.env import Trail
 from memkit_train.rows import Row
@@ -35,17 +33,8 @@ def steps_of(trail: Trail, roles: Collection[str], sessions: dict[str, int] | No
             for attempt in call.attempts:
                 reply = attempt.reply
                 if reply is not None and reply.prompt_ids and reply.token_ids:
-                    found.append(
-                        ScoredStep(reply.prompt_ids, reply.token_ids, reply.logprobs, call.role, _key(call), session)
-                    )
+                    found.append(ScoredStep(reply.prompt_ids, reply.token_ids, reply.logprobs, call.role, session))
     return tuple(found)
-
-
-def _key(call: ModelCall) -> str:
-    view = call.prompt.view
-    if call.role != "manager":
-        return ""
-    return state_key(view.facts[0].text, [one.record.text for one in view.shown])
 
 
 def replies_of(trails: Sequence[Trail], roles: Collection[str]) -> list[GenReply]:

@@ -24,7 +24,7 @@ from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from memkit.embedders import make_embedder
-from memkit.engine.decide import Settings
+from memkit.engine.served_with import ServedWith
 from memkit.models import JSON, digest
 from memkit.seams.embedder import Embedder
 from memkit_train import lora
@@ -100,14 +100,14 @@ def polish(
     spec: lora.LoraSpec | None = None,
     machine: Machine | None = None,
     embedder: Embedder | None = None,
-    decide: Settings | None = None,
+    served: ServedWith | None = None,
     seed: int = 0,
     run: RunFolder | None = None,
     tick: Tick | None = None,
     resume: bool = True,
 ) -> Polished:
     """`talks` to learn from, `heldout` to choose the checkpoint by (of other users). `episodes`: the world behind them,
-    where the exact answerer is asked for. `decide`: the runtime's decision settings."""
+    where the exact answerer is asked for. `served`: what their banks are decided and asked with."""
     started = time.perf_counter()
     settings, spec, machine = settings or OnlineSettings(), spec or lora.LoraSpec(), machine or Machine()
     if not talks or not heldout:
@@ -116,7 +116,7 @@ def polish(
             why="both are needed, and each must have questions", fix="collect more feedback, or use a generated world",
         )  # fmt: skip
     run = _begun(run or RunFolder(output), settings, spec, seed, parent, base, talks, resume=resume)
-    env = Env(embedder or make_embedder("hash"), decide or Settings())
+    env = Env(embedder or make_embedder("hash"), served or ServedWith())
     done: list[JSON] = []
     for number, stage in enumerate(settings.stages):
         name = f"stage-{number + 1}"
@@ -210,7 +210,7 @@ class _Stage:
             )  # fmt: skip
         if chosen.learn == "answers":
             pool = Pool(env, talks, chosen, self.seed)
-            return Answering(env, pool, chosen, self.seed), AnswerExam(env, judged, reward.metric, reward.k)
+            return Answering(env, pool, chosen, self.seed), AnswerExam(env, judged, reward.metric)
         scores = scoring(reward, env, acting, episodes)
         exam = DecisionExam(env, judged, scores.answers, reward.metric)
         if chosen.learn == "episodes":

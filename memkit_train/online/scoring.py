@@ -53,7 +53,7 @@ def others(named: str, episodes: Sequence[Episode]) -> Backbone | None:
 
 def scoring(settings: RewardSettings, env: Env, acting: Acting, episodes: Sequence[Episode] = ()) -> Scoring:
     """`episodes`: the generated world behind the conversations, for `exact`."""
-    answers = Answers(_answerer(settings.answerer, acting, episodes), env.embedder, settings.k, env.settings)
+    answers = Answers(_answerer(settings.answerer, acting, episodes), env.embedder, env.served)
     right = AnswerReward(answers, settings.metric)
     budget = BudgetReward(settings.alpha)
     decisions = _mix((right, 1.0), (GrowthReward(), settings.growth), (ValidityReward(), settings.validity))

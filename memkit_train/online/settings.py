@@ -24,8 +24,6 @@ class RewardSettings(_Section):
     answerer: str = "base"
     """Frozen model that answers from the changed bank: base (the checkpoint without an adapter), `hf:…`, `openai:NAME`,
     or `exact`, which understands every sentence of a generated world, is shown what others are, and costs little."""
-    k: Positive = 8
-    """Memories that it is shown."""
     horizon: Literal["immediate", "played"] = "immediate"
     """Decisions: ask the bank right after the decision, or play on (greedily) to where the question was asked."""
     growth: Annotated[float, Field(ge=0)] = 0.05
@@ -79,8 +77,6 @@ class OnlineSettings(_Section):
     learn: Learned = "decisions"
     """decisions: one scene from many states. answers: the answerer, from banks of played conversations. episodes: whole
     conversations (for logo, or grpo with one scalar for each)."""
-    credit: Literal["episode", "state"] = "episode"
-    """grpo on episodes: one advantage for each, or GiGPO's step groups of equal states beside it."""
     roles: Annotated[tuple[Role, ...], Field(min_length=1)] = ("manager",)
     """Roles that the adapter answers in."""
     others: str = "base"

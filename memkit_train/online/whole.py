@@ -1,15 +1,14 @@
-"""Whole conversations from an empty bank: trajectory GRPO, GiGPO, and LoGo-GRPO (Memory-R2).
+"""Whole conversations from an empty bank: trajectory GRPO, and LoGo-GRPO (Memory-R2).
 
     memkit-train logo config.yaml --set online.learn=episodes
-    memkit-train grpo config.yaml --set online.learn=episodes [--set online.credit=state]
+    memkit-train grpo config.yaml --set online.learn=episodes
 
 G episodes of each conversation are played in step, and every bank on the way is a snapshot. Then:
 
-    grpo, credit: episode    one reward for all decisions of an episode: answers from the terminal bank
-    grpo, credit: state      the same, and step groups of equal states beside it (GiGPO)
-    logo                     per session, the terminal bank on that session's questions; plus, with p_local for each
-                             session, m rerolls of that session alone from the pre-session bank of one anchor episode,
-                             scored at once on that session's questions; one pool
+    grpo    one reward for all decisions of an episode: answers from the terminal bank
+    logo    per session, the terminal bank on that session's questions; plus, with p_local for each session, m rerolls
+            of that session alone from the pre-session bank of one anchor episode, scored at once on that session's
+            questions; one pool
 
 The same questions are asked of all episodes of a conversation, at most `questions` for each session, drawn anew for
 every batch from its number. Rerolls are samples with seeds of their own (algorithms/logo.py refuses copies).
@@ -25,7 +24,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from memkit_train.algorithms import gigpo, grpo, logo
+from memkit_train.algorithms import grpo, logo
 from memkit_train.algorithms.values import ScoredEpisode
 from memkit_train.errors import NoRows
 from memkit_train.online.decisions import seed_of
@@ -70,8 +69,7 @@ class Whole:
             ScoredEpisode(steps_of(one.trail, trained), score.total, one.group)
             for one, score in zip(rollouts, scored, strict=True)
         ]
-        algorithm = gigpo.rows if self.settings.credit == "state" else grpo.episode_rows
-        rows, stats = algorithm([one for one in episodes if one.steps], std_floor=self.settings.std_floor)
+        rows, stats = grpo.episode_rows([one for one in episodes if one.steps], std_floor=self.settings.std_floor)
         replies = replies_of(trails, trained)
         counted = metrics(scored) | stats.metrics | {"num_generations": float(len(replies))}
         return Batch(rows, counted, trails, replies)

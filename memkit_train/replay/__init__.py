@@ -1,10 +1,19 @@
 """The runtime without its journal: the same decisions over banks in memory, many conversations in step."""
 
-from memkit_train.replay.env import Env, Policy, State, Step, Trail, lockstep
-from memkit_train.replay.play import Lane, Replayed, ReplaySettings, answer_batch, bank_as_of, play
+from memkit_train.replay.answer import AnswerTask, answer_all
+from memkit_train.replay.env import Env, Policy, State, Step, Trail
 from memkit_train.replay.script import Scene, Script, script_of, scripts_of
 
 __all__ = [
-    "Env", "Lane", "Policy", "ReplaySettings", "Replayed", "Scene", "Script", "State", "Step", "Trail", "answer_batch",
-    "bank_as_of", "lockstep", "play", "script_of", "scripts_of",
-]  # fmt: skip
+    "AnswerTask",
+    "Env",
+    "Policy",
+    "Scene",
+    "Script",
+    "State",
+    "Step",
+    "Trail",
+    "answer_all",
+    "script_of",
+    "scripts_of",
+]

@@ -1,6 +1,6 @@
 """The environment: enter any state of a log or a world, decide again with another policy, and go on from there.
 
-    env = Env(embedder, settings)
+    env = Env(embedder, served)
     states = env.logged(script)                      the bank as it was before every scene
     trails = env.run([(states[3], policy), …])       one decision each, generated together
     trails = env.run([(states[0], policy)], upto=None)   … or to the end of the script
@@ -12,25 +12,26 @@ nothing, and every step of a trail keeps the bank before and after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from datetime import datetime
 
 from memkit.backbones.routed import RoutedBackbone
 from memkit.embedders.cached import CachedEmbedder
 from memkit.engine.bank import LiveBank
-from memkit.engine.decide import ModelCall, Routing, Settings, Task, decide
-from memkit.errors import Conflict, MemkitError, ModelError, NotFound, OpRejected
+from memkit.engine.call import ModelCall, Routing
+from memkit.engine.decide import Task, decide
+from memkit.engine.drive import Steps, drive_in_step
+from memkit.engine.served_with import ServedWith
+from memkit.errors import Conflict, MemkitError, NotFound, OpRejected
 from memkit.models import Op
-from memkit.ops import Context, resolve
+from memkit.ops import BankState, Context, resolve
 from memkit.retrieval import RankerWeights, embed_text
-from memkit.seams.backbone import Backbone, GenReply, GenRequest, Sampling
+from memkit.seams.backbone import Backbone, Sampling
 from memkit.seams.embedder import Embedder
-from memkit_train.replay.play import generate
+from memkit_train.replay.generate import generate
 from memkit_train.replay.script import Scene, Script
 
-T = TypeVar("T")
-Walk = Generator[list[GenRequest], list["GenReply | ModelError"], T]
 ROLES = ("extractor", "manager", "fused")
 
 
@@ -112,13 +113,27 @@ class Trail:
     def calls(self) -> list[ModelCall]:
         return [call for step in self.steps for call in step.calls]
 
+    @property
+    def parked(self) -> list[Step]:
+        return [step for step in self.steps if step.error is not None]
+
+    @property
+    def sessions(self) -> dict[str, LiveBank]:
+        """Session → the bank after its last scene."""
+        return {step.scene.session_id: step.after for step in self.steps}
+
+    def as_of(self, at: datetime, embedder: Embedder, *, until: int | None = None) -> LiveBank:
+        """The bank as it stood at a conversation time, of the ops up to sequence number `until`."""
+        state = BankState().fold([op for op in self.ops if op.at <= at and (until is None or op.seq <= until)])
+        return LiveBank.of(list(state), embedder, state.seq)
+
 
 @dataclass(slots=True)
 class Env:
-    """What stays the same: the embedder, the decision settings, the ranker."""
+    """What stays the same: the embedder, what the store is served with, the ranker."""
 
     embedder: Embedder
-    settings: Settings = field(default_factory=Settings)
+    served: ServedWith = field(default_factory=ServedWith)
     weights: RankerWeights | None = None
 
     def __post_init__(self) -> None:
@@ -158,13 +173,15 @@ class Env:
         pairs = list(starts)
         total = sum(len(_ahead(state, upto)) for state, _ in pairs)
         walks = [(policy.backbone, self.walk(state, policy, upto=upto)) for state, policy in pairs]
-        return lockstep(walks, None if progress is None else lambda share: progress(round(share * total), total))
+        told = None if progress is None else lambda share: progress(round(share * total), total)
+        return drive_in_step(walks, generate, told)
 
     def run_each(self, starts: Iterable[tuple[State, Policy, int]]) -> list[Trail]:
         """`run` with a number of scenes for each."""
-        return lockstep([(policy.backbone, self.walk(state, policy, upto=upto)) for state, policy, upto in starts])
+        walks = [(policy.backbone, self.walk(state, policy, upto=upto)) for state, policy, upto in starts]
+        return drive_in_step(walks, generate)
 
-    def walk(self, state: State, policy: Policy, *, upto: int | None = 1) -> Walk[Trail]:
+    def walk(self, state: State, policy: Policy, *, upto: int | None = 1) -> Steps[Trail]:
         """`run` as a generator: for callers that drive several kinds of walks together."""
         start, steps = state, list[Step]()
         for index in _ahead(state, upto):
@@ -173,21 +190,21 @@ class Env:
             state = State(state.script, index + 1, self._given(step.after, state.script, index + 1))
         return Trail(start, tuple(steps), state)
 
-    def _decide(self, state: State, policy: Policy) -> Walk[Step]:
+    def _decide(self, state: State, policy: Policy) -> Steps[Step]:
         scene, live = state.scene, state.live
         names = iter(scene.decision_ids)
         number = iter(range(1 << 30))
         task = Task(
             bank=state.script.bank, turns=scene.turns, context_turns=scene.context_turns, live=live, now=scene.now,
             new_id=lambda: next(names, None) or f"d_{scene.intake_id}_{next(number)}", routing=policy.routing(),
-            sampling=policy.sampling, weights=self.weights, expires_at=scene.expires_at,
+            sampling=policy.sampling, weights=self.weights, expires_at=scene.expires_at, edition=scene.edition,
         )  # fmt: skip
-        decided = yield from decide(task, self.settings, self.embedder)
+        decided = yield from decide(task, self.served.to(policy.backbone), self.embedder)
         calls = tuple(decided.calls)
         if decided.error is not None:
             return Step(scene, live, calls, (), live, decided.error)
         at = max(turn.at for turn in scene.turns)
-        context = Context(task.bank, f"d_{scene.intake_id}", live.seq + 1, scene.now, at)
+        context = Context(task.bank, f"d_{scene.intake_id}", live.seq + 1, scene.now, at, edition=scene.edition)
         try:
             ops = resolve(live.state, decided.drafts, context)
         except (Conflict, NotFound, OpRejected) as error:
@@ -207,35 +224,6 @@ class Env:
             after = op.after and replace(op.after, seq=seq if op.after.seq == op.seq else op.after.seq)
             live = live.after([replace(op, seq=seq, before=target, after=after)], self.embedder)
         return live
-
-
-def lockstep(walks: Sequence[tuple[Backbone, Walk[T]]], progress: Callable[[float], None] | None = None) -> list[T]:
-    """Drive many generators to their ends. Per round every backbone gets the requests of all its walks at once."""
-    results: dict[int, T] = {}
-    waiting: dict[int, list[GenRequest]] = {}
-
-    def advance(index: int, replies: list[GenReply | ModelError] | None) -> None:
-        walk = walks[index][1]
-        try:
-            waiting[index] = next(walk) if replies is None else walk.send(replies)
-        except StopIteration as stop:
-            results[index] = stop.value
-            waiting.pop(index, None)
-
-    for index in range(len(walks)):
-        advance(index, None)
-    while waiting:
-        groups: dict[int, list[int]] = {}
-        for index in waiting:
-            groups.setdefault(id(walks[index][0]), []).append(index)
-        for members in groups.values():
-            asked = [request for index in members for request in waiting[index]]
-            replies = iter(generate(walks[members[0]][0], asked))
-            for index in members:
-                advance(index, [next(replies) for _ in waiting[index]])
-        if progress is not None:
-            progress(len(results) / len(walks))
-    return [results[index] for index in range(len(walks))]
 
 
 def _ahead(state: State, upto: int | None) -> range:

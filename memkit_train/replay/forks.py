@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memkit.engine.decide import ModelCall
-from memkit.errors import ModelError
-from memkit.seams.backbone import Backbone, GenReply, GenRequest, all_or_error, generate_each
+from memkit.engine.call import ModelCall
+from memkit.seams.backbone import Backbone, GenReply, GenRequest, Replies
+from memkit_train.replay.delegating import DelegatingBackbone
 from memkit_train.replay.env import Env, Policy, State, Trail
-from memkit_train.replay.play import generate
+from memkit_train.replay.generate import generate
 
 Decision = tuple[int, ...] | int
 """The sampled ids; or the policy's number, where a scene is decided as a whole."""
@@ -59,25 +59,22 @@ def _ids(reply: GenReply | None) -> tuple[int, ...]:
     return (reply and reply.token_ids) or ()
 
 
-class Told:
+class Told(DelegatingBackbone):
     """Says the reply that was drawn beforehand; everything else goes on to the backbone."""
 
     def __init__(self, inner: Backbone, reply: GenReply, sampled: frozenset[str]) -> None:
-        self._inner, self._reply, self._sampled = inner, reply, sampled
-        self.identity, self.style, self.max_parallel = inner.identity, inner.style, inner.max_parallel
+        super().__init__(inner)
+        self._reply, self._sampled = reply, sampled
         self._said = False
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-        return all_or_error(self.generate_each(requests))
-
-    def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
-        out: list[GenReply | ModelError] = []
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
+        out: Replies = []
         for request in requests:
             if not self._said and request.prompt.role in self._sampled:
                 self._said = True
                 out.append(self._reply)
             else:
-                out += generate_each(self._inner, [request])
+                out += self.inner.generate([request])
         return out
 
     def close(self) -> None:

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from memkit.engine.record import edition_of
 from memkit.models import Bank, Op, Turn
+from memkit.ops import EDITION
 
 if TYPE_CHECKING:
     from memkit_train.trajectories.values import Decision, Episode, TurnLog
@@ -38,6 +40,8 @@ class Scene:
     """What was decided then."""
     expires_at: datetime | None = None
     """When what is added in it ends."""
+    edition: int = EDITION
+    """The rules by which it was decided, and is decided again."""
 
     @property
     def session_id(self) -> str:
@@ -117,7 +121,7 @@ def _script(episode: Episode, bank: Bank) -> Script:
             Scene(
                 log.intake.intake_id, log.turns, tuple(said[-context_turns:] if context_turns else ()),
                 decisions[0].created_at, tuple(one.decision_id for one in decisions), before, own,
-                log.intake.expires_at,
+                log.intake.expires_at, edition_of(decisions[0].payload),
             )
         )  # fmt: skip
         done = max(done, state_seq, *(op.seq for op in own))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from memkit.models import JSON
 
 
@@ -19,7 +17,6 @@ def model_card(record: JSON) -> str:
         f"# memkit adapter for {roles}", "",
         f"Trained with `{method.get('name', '')}` (seed {method.get('seed', 0)}) on decisions that a memkit store "
         "logged, credited from what users said about answers.", "",
-        *_ladder(stages.get("train", {}).get("rungs", ())),
         "## Data", "", *(f"- {name}: {value}" for name, value in counts.items()), "",
         "## Gate", "", f"Outcome: **{verdict.get('outcome', 'not run')}**", "",
         "| check | passed | bar | measured |", "|---|---|---|---|",
@@ -33,12 +30,3 @@ def model_card(record: JSON) -> str:
         "and the runtime refuses it elsewhere. It was judged on users of this store alone.", "",
     ]  # fmt: skip
     return "\n".join(lines)
-
-
-def _ladder(rungs: Sequence[JSON]) -> list[str]:
-    if not rungs:
-        return []
-    lines = [
-        f"- {one.get('name', '')}: {'kept' if one.get('kept') else 'not kept'}; {one.get('why', '')}" for one in rungs
-    ]
-    return ["## Ladder", "", *lines, ""]

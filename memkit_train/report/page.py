@@ -12,7 +12,7 @@ from memkit_train.evaluate.html import STYLE
 from memkit_train.report.folder import RunFolder, is_number, series
 
 CASES = 20
-_CURVES = ("loss", "reward", "kl", "entropy", "rewards/margins", "mean_token_accuracy", "grad_norm")
+_CURVES = ("loss", "reward", "kl", "entropy", "mean_token_accuracy", "grad_norm")
 _ACTIONS = ("add", "update", "delete", "noop")
 _COLOURS = ("#059669", "#d97706", "#dc2626", "#4b5563")
 
@@ -26,7 +26,6 @@ def page(run: RunFolder) -> str:
         f"<h1>{_e(title)}</h1>{_intro(record)}",
         _section("Gate", _gate(judged.get("verdict"))),
         _section("Held-out users, beside the parent", _scores(judged.get("scores", {}))),
-        _section("Ladder", _ladder(record.get("stages", {}).get("train", {}).get("rungs", ()))),
         _section("Training", _curves(run)),
         _section("Operations", _mix(judged.get("actions", {}), run.metrics())),
         _section("Questions that got better", _cases(judged.get("best", ()))),
@@ -46,9 +45,6 @@ def _intro(record: JSON) -> str:
     counts = stages.get("collect", {}).get("counts", {})
     facts = [f"started {record.get('started_at', '')[:16]}"]
     facts += [f"{value} {name}" for name, value in counts.items() if name in ("users", "answers", "labels", "rows")]
-    if replayed := stages.get("alternatives"):
-        states, choice = replayed.get("states", 0), replayed.get("states_with_a_choice", 0)
-        facts.append(f"alternatives at {states} states, {choice} of them with a choice")
     if taken := stages.get("amends"):
         blamed, amended, acquitted = (taken.get(name, 0) for name in ("blamed", "amended", "acquitted"))
         facts.append(f"{blamed} blamed decisions taken again, {amended} amended, {acquitted} acquitted")
@@ -88,36 +84,12 @@ def _scores(scores: Mapping[str, Mapping[str, float]]) -> str:
     rows = "".join(
         f"<tr><td>{_e(name)}</td>{''.join(_number(row.get(name)) for row in scores.values())}</tr>" for name in names
     )
-    return f"<div class='scroll'><table><tr><th></th>{head}</tr>{rows}</table></div>"
-
-
-def _ladder(rungs: Sequence[Mapping[str, Any]]) -> str:
-    if not rungs:
-        return ""
-    rows = ""
-    for one in rungs:
-        word, kind = ("kept", "good") if one.get("kept") else ("not kept", "bad")
-        rows += (
-            f"<tr><td>{_e(one.get('name', ''))}</td><td>{_e(one.get('below', ''))}</td><td class='{kind}'>{word}</td>"
-            f"<td>{one.get('steps', 0)}</td>{_number(one.get('gain'))}{_number(one.get('low'))}"
-            f"{_number(one.get('high'))}<td style='text-align:left'>{_e(one.get('why', ''))}</td></tr>"
-        )
-    head = (
-        "<tr><th>rung</th><th>against</th><th></th><th>steps</th><th>gain</th><th>low</th><th>high</th>"
-        "<th style='text-align:left'>why</th></tr>"
-    )
-    return (
-        "<p>Each rung starts from the best so far and is kept where it beats it on validation users, who are neither "
-        f"learned from nor held out for the gate.</p><div class='scroll'><table>{head}{rows}</table></div>"
-    )
+    clock = "<p>latency_ms is wall-clock time, for information: no check reads it.</p>" if "latency_ms" in names else ""
+    return f"<div class='scroll'><table><tr><th></th>{head}</tr>{rows}</table></div>{clock}"
 
 
 def _curves(run: RunFolder) -> str:
     """Each on its own scale, from its smallest value to its largest."""
-    rungs = sorted((run.path / "ladder").glob("*/metrics.jsonl"), key=lambda one: one.stat().st_mtime)
-    if rungs:
-        read = filter(None, (RunFolder.readable(one.parent) for one in rungs))
-        return "".join(f"<h3>{_e(one.path.name)}</h3>{_curves(one)}" for one in read)
     out, rows = "", run.metrics()
     for name in _CURVES:
         points = series(rows, name)

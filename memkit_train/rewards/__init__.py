@@ -4,13 +4,10 @@ from memkit_train.rewards.answers import AnswerReward, Answers
 from memkit_train.rewards.base import Mix, Probed, Reward, Rollout, ScoredRollout
 from memkit_train.rewards.budget import BudgetReward
 from memkit_train.rewards.cached import CachedBackbone
-from memkit_train.rewards.evidence import EvidenceReward
-from memkit_train.rewards.fidelity import FidelityReward
 from memkit_train.rewards.growth import GrowthReward
-from memkit_train.rewards.labels import LabelReward
 from memkit_train.rewards.validity import ValidityReward
 
 __all__ = [
-    "AnswerReward", "Answers", "BudgetReward", "CachedBackbone", "EvidenceReward", "FidelityReward", "GrowthReward",
-    "LabelReward", "Mix", "Probed", "Reward", "Rollout", "ScoredRollout", "ValidityReward",
+    "AnswerReward", "Answers", "BudgetReward", "CachedBackbone", "GrowthReward", "Mix", "Probed", "Reward", "Rollout",
+    "ScoredRollout", "ValidityReward",
 ]  # fmt: skip

@@ -6,15 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from memkit.engine.answer import Answered
 from memkit.engine.bank import LiveBank
-from memkit.engine.decide import Routing, Settings
+from memkit.engine.call import Routing
+from memkit.engine.served_with import ServedWith
 from memkit.retrieval import RankerWeights
 from memkit.seams.backbone import Backbone
 from memkit.seams.embedder import Embedder
 from memkit_train.evaluate import metrics as dialects
 from memkit_train.evaluate.judge import Ask, Prompting, judge
+from memkit_train.replay.answer import AnswerTask, answer_all
 from memkit_train.replay.env import Trail
-from memkit_train.replay.play import Answered, AnswerTask, ReplaySettings, answer_batch
 from memkit_train.rewards.base import Probed, Rollout
 from memkit_train.rewards.cached import CachedBackbone
 
@@ -27,8 +29,7 @@ class Answers:
 
     backbone: Backbone
     embedder: Embedder
-    k: int = 8
-    settings: Settings = field(default_factory=Settings)
+    served: ServedWith = field(default_factory=ServedWith)
     weights: RankerWeights | None = None
     adapter: str | None = None
     """Where answering itself is judged: the name of the adapter that answers."""
@@ -38,9 +39,10 @@ class Answers:
             object.__setattr__(self, "backbone", CachedBackbone(self.backbone))
 
     def ask(self, asked: Sequence[tuple[Probed, LiveBank]]) -> list[Answered]:
-        tasks = [AnswerTask(one.question, bank, one.now, one.key or one.question, self.k) for one, bank in asked]
-        options = ReplaySettings(self.settings, weights=self.weights, routing=Routing(self.adapter))
-        return answer_batch(tasks, self.backbone, self.embedder, options)
+        tasks = [AnswerTask(one.question, bank, one.now, one.key or one.question) for one, bank in asked]
+        return answer_all(
+            tasks, self.backbone, self.embedder, self.served, weights=self.weights, routing=Routing(self.adapter)
+        )
 
     def of(self, rollouts: Sequence[Rollout]) -> list[list[Answered]]:
         asked = [(probe, bank_for(probe, one.asked)) for one in rollouts for probe in one.probes]

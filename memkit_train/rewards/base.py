@@ -39,8 +39,6 @@ class Rollout:
 
     trail: Trail
     probes: tuple[Probed, ...] = ()
-    label: float | None = None
-    """How good the *logged* decisions of these scenes turned out, in [0, 1]; None: nobody said."""
     group: str = ""
     """Rollouts of one group started from one state."""
     onward: Trail | None = None

@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memkit.engine.record import prompt_text
-from memkit.errors import ModelError
 from memkit.models import digest, to_json
-from memkit.seams.backbone import Backbone, GenReply, GenRequest, all_or_error, generate_each
+from memkit.seams.backbone import Backbone, GenReply, GenRequest, Replies
+from memkit_train.replay.delegating import DelegatingBackbone
 
 
-class CachedBackbone:
+class CachedBackbone(DelegatingBackbone):
     """Greedy replies by prompt and adapter; sampled ones and failures go through. The file is append-only JSON lines,
     and a torn last line (a crash) is left out."""
 
     def __init__(self, inner: Backbone, file: Path | None = None) -> None:
-        self.inner, self.file = inner, file
+        super().__init__(inner)
+        self.file = file
         self._known: dict[str, tuple[str, str]] = {}
         self.hits = self.misses = 0
         for line in file.read_text(encoding="utf-8").splitlines() if file is not None and file.is_file() else ():
@@ -27,35 +28,17 @@ class CachedBackbone:
                 continue
             self._known[key] = (text, finish)
 
-    @property
-    def identity(self) -> str:
-        return self.inner.identity
-
-    @property
-    def style(self) -> str:
-        return self.inner.style
-
-    @property
-    def max_parallel(self) -> int:
-        return self.inner.max_parallel
-
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-        return all_or_error(self.generate_each(requests))
-
-    def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         keys = [self._key(request) for request in requests]
         missing: dict[str, GenRequest] = {}
         for key, request in zip(keys, requests, strict=True):
             if key not in self._known:
                 missing.setdefault(key, request)
         self.hits, self.misses = self.hits + len(requests) - len(missing), self.misses + len(missing)
-        fresh = dict(zip(missing, generate_each(self.inner, list(missing.values())), strict=True)) if missing else {}
+        fresh = dict(zip(missing, self.inner.generate(list(missing.values())), strict=True)) if missing else {}
         greedy = {key: reply for key, reply in fresh.items() if missing[key].sampling.temperature == 0}
         self._keep({key: reply for key, reply in greedy.items() if isinstance(reply, GenReply)})
         return [fresh[key] if key in fresh else self._reply(key) for key in keys]
-
-    def close(self) -> None:
-        self.inner.close()
 
     def _reply(self, key: str) -> GenReply:
         text, finish = self._known[key]

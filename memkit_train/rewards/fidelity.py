@@ -3,35 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from statistics import fmean
 
 from memkit.models import Op, Turn
 from memkit.text.words import terms
-from memkit_train.rewards.base import Rollout
 
 _TELLING = re.compile(r"\b(?:[A-Z][\w'-]*|\w*\d\w*)\b")
 """Names and numbers: what cannot be a paraphrase."""
-
-
-@dataclass(frozen=True, slots=True)
-class FidelityReward:
-    """Mean over written texts of the share of their names and numbers that the source turns, their speakers, or the
-    memory that was rewritten hold."""
-
-    name: str = "fidelity"
-
-    def __call__(self, rollouts: Sequence[Rollout]) -> list[float | None]:
-        return [self._score(one) for one in rollouts]
-
-    def _score(self, rollout: Rollout) -> float | None:
-        found = [
-            supported(op, (*step.scene.context_turns, *step.scene.turns))
-            for step in rollout.trail.steps for op in step.ops
-            if op.action in ("add", "update") and op.after is not None
-        ]  # fmt: skip
-        return fmean(found) if found else None
 
 
 def supported(op: Op, turns: Iterable[Turn]) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from memkit.engine.decide import ModelCall
+from memkit.engine.call import ModelCall
 from memkit.errors import BadReply, OpRejected
 from memkit_train.rewards.base import Rollout
 

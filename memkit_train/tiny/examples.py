@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
-from memkit.engine.decide import Settings
+from memkit.engine.answer import Answered
+from memkit.engine.bank import LiveBank
+from memkit.engine.served_with import ServedWith
 from memkit.roles import Extractor, Prompt
-from memkit.seams.backbone import GenRequest
+from memkit.seams.backbone import Backbone, GenRequest
 from memkit.seams.embedder import Embedder
 from memkit_train.evaluate.loaders.world import as_conversation
-from memkit_train.replay.play import AnswerTask, ReplaySettings, answer_batch, play
+from memkit_train.replay.answer import AnswerTask, answer_all
+from memkit_train.replay.env import Env, Policy
+from memkit_train.replay.script import script_of
 from memkit_train.worlds import Episode, Knobs, OracleBackbone, TeacherBackbone, Truth, episode
 from memkit_train.worlds.model import Level
 from memkit_train.worlds.policies import HABITS, kind_of
@@ -61,7 +66,8 @@ def examples(episodes: Sequence[Episode], embedder: Embedder, diet: Diet, *, see
     rng = random.Random(seed)
     truth = Truth(episodes)
     oracle, teacher = OracleBackbone(truth), TeacherBackbone(truth, seed=seed, habits=diet.habits)
-    options = ReplaySettings(Settings(candidates=diet.candidates), context_turns=rng.choice(diet.context_turns))
+    served, context_turns = ServedWith(candidates=diet.candidates), rng.choice(diet.context_turns)
+    env = Env(embedder, served)
     messy = [one for one in episodes if rng.random() < diet.messy]
     clean = [one for one in episodes if one not in messy]
     labeller = teacher if diet.biased else oracle
@@ -69,23 +75,29 @@ def examples(episodes: Sequence[Episode], embedder: Embedder, diet: Diet, *, see
         yield from _heard(episodes, oracle)
         return
     for played, policy in ((clean, oracle), (messy, teacher)):
-        turns = [(one.user_id, [said.as_turn(one.user_id) for said in as_conversation(one).turns]) for one in played]
-        lanes = play(turns, policy, embedder, options)
-        for lane in lanes:
-            for call in lane.calls:
+        scripts = [
+            script_of(
+                one.user_id, [said.as_turn(one.user_id) for said in as_conversation(one).turns],
+                context_turns=context_turns,
+            )
+            for one in played
+        ]  # fmt: skip
+        trails = env.run([(env.start(script), Policy(policy)) for script in scripts], upto=None)
+        for trail in trails:
+            for call in trail.calls:
                 if call.role in diet.roles:
                     yield _labelled(call.request, labeller)
         if "answerer" not in diet.roles:
             continue
-        tasks: list[AnswerTask] = []
-        for one, lane in zip(played, lanes, strict=True):
+        tasks: list[tuple[AnswerTask, int]] = []
+        for one, trail in zip(played, trails, strict=True):
+            banks = trail.sessions
             for session in one.sessions[:-1]:
-                bank = lane.snapshots[session.session_id]
+                bank = banks[session.session_id]
                 tasks += [_task(question.text, bank, question.asked_at, diet, rng) for question in session.probes]
-            tasks += [_task(question.text, lane.bank, question.asked_at, diet, rng) for question in one.questions]
+            tasks += [_task(question.text, trail.end.live, question.asked_at, diet, rng) for question in one.questions]
         recorder = _Recorder(labeller)
-        for task, answered in zip(tasks, answer_batch(tasks, recorder, embedder, options), strict=True):
-            del task
+        for answered in _answered(tasks, recorder, embedder, served):
             assert answered.reply is not None
             yield Example("answerer", _question_kind(answered.prompt), answered.prompt, answered.reply.text)
 
@@ -98,11 +110,22 @@ def _heard(episodes: Sequence[Episode], oracle: OracleBackbone) -> Iterator[Exam
             yield _labelled(GenRequest(prompt), oracle)
 
 
-def _task(text: str, bank: object, now: object, diet: Diet, rng: random.Random) -> AnswerTask:
-    k = rng.choice(
-        (rng.randint(1, diet.answer_candidates), diet.answer_candidates)
-    )  # as many as when serving, or fewer
-    return AnswerTask(text, bank, now, text, k=k)  # type: ignore[arg-type]
+def _task(text: str, bank: LiveBank, now: datetime, diet: Diet, rng: random.Random) -> tuple[AnswerTask, int]:
+    """A question, and how many memories are shown for it: as many as when serving, or fewer."""
+    k = rng.choice((rng.randint(1, diet.answer_candidates), diet.answer_candidates))
+    return AnswerTask(text, bank, now, text), k
+
+
+def _answered(
+    tasks: Sequence[tuple[AnswerTask, int]], backbone: Backbone, embedder: Embedder, served: ServedWith
+) -> list[Answered]:
+    """In the order of the tasks."""
+    found: dict[int, Answered] = {}
+    for k in {k for _, k in tasks}:
+        mine = [at for at, (_, own) in enumerate(tasks) if own == k]
+        answers = answer_all([tasks[at][0] for at in mine], backbone, embedder, replace(served, answer_candidates=k))
+        found |= zip(mine, answers, strict=True)
+    return [found[at] for at in range(len(tasks))]
 
 
 class _Recorder:
@@ -118,13 +141,13 @@ class _Recorder:
 
 
 def _labelled(request: GenRequest, labeller: OracleBackbone) -> Example:
-    (reply,) = labeller.generate([request])
+    reply = labeller.reply(request)
     view = request.prompt.view
     if request.prompt.role == "manager":
         kind = kind_of(view.facts[0].text, [(one.handle, one.record.text) for one in view.shown])
     else:
-        kind = heard_kind(request.prompt, reply.text)
-    return Example(request.prompt.role, kind, request.prompt, reply.text)
+        kind = heard_kind(request.prompt, reply)
+    return Example(request.prompt.role, kind, request.prompt, reply)
 
 
 def heard_kind(prompt: Prompt, reply: str) -> str:

@@ -10,14 +10,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memkit.engine.decide import ModelCall, Settings
+from memkit.engine.call import ModelCall
+from memkit.engine.served_with import ServedWith
 from memkit.models import JSON, normalise
 from memkit.roles import Shown
 from memkit.seams.backbone import Backbone
 from memkit.seams.embedder import Embedder
 from memkit_train.evaluate.bootstrap import Estimate, mean_by_cluster
 from memkit_train.evaluate.loaders.world import as_conversation
-from memkit_train.replay.play import AnswerTask, Lane, ReplaySettings, answer_batch, bank_as_of, play
+from memkit_train.replay.answer import AnswerTask, answer_all
+from memkit_train.replay.env import Env, Policy, Trail
+from memkit_train.replay.script import script_of
 from memkit_train.tiny.examples import heard_kind
 from memkit_train.worlds import Episode, OracleBackbone, Question, Truth, matches
 from memkit_train.worlds.policies import kind_of
@@ -55,30 +58,33 @@ def measure(
 ) -> Measured:
     """Play, compare, ask. `answerer` answers in place of the backbone itself."""
     oracle = OracleBackbone(Truth(episodes))
-    options = ReplaySettings(Settings(candidates=candidates))
-    turns = [(one.user_id, [said.as_turn(one.user_id) for said in as_conversation(one).turns]) for one in episodes]
-    lanes = play(turns, backbone, embedder, options)
+    served = ServedWith(candidates=candidates, answer_candidates=k)
+    env = Env(embedder, served)
+    scripts = [
+        script_of(one.user_id, [said.as_turn(one.user_id) for said in as_conversation(one).turns]) for one in episodes
+    ]
+    trails = env.run([(env.start(script), Policy(backbone)) for script in scripts], upto=None)
     tables: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-    for lane in lanes:
-        for call in lane.calls:
-            _compare(call, oracle, lane.user_id, tables)
-    asked = [(lane, question) for lane, one in zip(lanes, episodes, strict=True) for question in one.questions]
-    tasks = [_task(lane, question, embedder, k) for lane, question in asked]
-    for (lane, question), found in zip(
-        asked, answer_batch(tasks, answerer or backbone, embedder, options), strict=True
-    ):
+    played = list(zip(episodes, trails, strict=True))
+    for one, trail in played:
+        for call in trail.calls:
+            _compare(call, oracle, one.user_id, tables)
+    asked = [(one.user_id, question) for one in episodes for question in one.questions]
+    tasks = [_task(trail, question, embedder) for one, trail in played for question in one.questions]
+    answered = answer_all(tasks, answerer or backbone, embedder, served)
+    for (user_id, question), found in zip(asked, answered, strict=True):
         right = float(matches(question, found.text))
-        tables["answers"][question.kind][lane.user_id].append(right)
-        tables["answers"]["all"][lane.user_id].append(right)
+        tables["answers"][question.kind][user_id].append(right)
+        tables["answers"]["all"][user_id].append(right)
     return Measured(
         tables["extraction"], tables["operations"], tables["whole"], tables["answers"],
-        sum(len(lane.parked) for lane in lanes), sum(len(lane.turns) for lane in lanes),
+        sum(len(trail.parked) for trail in trails), sum(map(len, scripts)),
     )  # fmt: skip
 
 
-def _task(lane: Lane, question: Question, embedder: Embedder, k: int) -> AnswerTask:
-    bank = lane.bank if question.as_of is None else bank_as_of(lane, question.as_of, embedder)
-    return AnswerTask(question.text, bank, question.asked_at, question.question_id, k)
+def _task(trail: Trail, question: Question, embedder: Embedder) -> AnswerTask:
+    bank = trail.end.live if question.as_of is None else trail.as_of(question.as_of, embedder)
+    return AnswerTask(question.text, bank, question.asked_at, question.question_id)
 
 
 def _compare(

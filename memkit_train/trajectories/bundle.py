@@ -26,11 +26,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from memkit.engine.served_with import Practice, record, recorded
+from memkit.engine.served_with import ServedWith
 from memkit.errors import InvalidConfig, InvalidInput
 from memkit.journal import Journal
 from memkit.models import JSON, MemoryRecord, content_hash, digest, to_json
 from memkit.retrieval import embed_text
+from memkit.runtime import on_record
 from memkit.seams.clock import RandomIds, SystemClock
 from memkit.seams.embedder import Embedder
 from memkit_train.errors import BadBundle
@@ -38,6 +39,8 @@ from memkit_train.trajectories.source import StoreSource, need_users
 
 FORMAT = 1
 MANIFEST = "bundle.json"
+_SERVED_WITH = "practice"
+"""Of the manifest: what the turns were decided with, under the name that 0.1.0 gave it."""
 _KINDS = {"intake": "intakes", "op": "ops", "decision": "decisions", "trace": "traces", "feedback": "feedback"}
 _FIELDS: Mapping[str, type | tuple[type, ...]] = {
     "store_id": str, "embedder": (str, type(None)), "files": dict, "users": list, "counts": dict, "watermark": dict,
@@ -100,7 +103,7 @@ def _write(source: StoreSource, folder: Path, redaction: _Redaction, embedder: E
     manifest: JSON = {
         "memkit_bundle": FORMAT, "store_id": source.journal.store_id, "embedder": source.journal.meta_get("embedder"),
         "watermark": asdict(source.watermark()), "counts": counts, "users": sorted(redaction.names.values()),
-        "practice": redaction.practice(), "redacted": redaction.redact is not None,
+        _SERVED_WITH: redaction.served_with(), "redacted": redaction.redact is not None,
         "without_ids": redaction.without_ids,
         "files": {path.name: _sha256(path) for path in sorted(folder.iterdir())},
     }  # fmt: skip
@@ -120,8 +123,8 @@ class _Redaction:
         self.without_ids = 0
         self._source, self._traces = source, set[str]()
 
-    def practice(self) -> JSON | None:
-        known = recorded(self._source.journal)
+    def served_with(self) -> JSON | None:
+        known = on_record.served_with(self._source.journal)
         told = None if known is None else self._text(known.instructions)
         return None if known is None else replace(known, instructions=told or "").to_json()
 
@@ -244,7 +247,7 @@ def read_manifest(path: str | Path, *, check: bool = True) -> JSON:
             )  # fmt: skip
     if version > FORMAT:
         raise BadBundle(f"{path} has format {version}; this version reads up to {FORMAT}", fix="upgrade memkit")
-    practice_of(manifest, path)
+    _served_with(manifest, path)
     for name, expected in manifest["files"].items() if check else ():
         if not (path / name).is_file() or _sha256(path / name) != expected:
             raise BadBundle(
@@ -254,15 +257,15 @@ def read_manifest(path: str | Path, *, check: bool = True) -> JSON:
     return manifest
 
 
-def practice_of(manifest: JSON, path: str | Path) -> Practice | None:
-    """What decided the turns of the store; None where nothing was on record."""
-    if manifest.get("practice") is None:
+def _served_with(manifest: JSON, path: str | Path) -> ServedWith | None:
+    """What the turns of the store were decided with; None where nothing was on record."""
+    if manifest.get(_SERVED_WITH) is None:
         return None
     try:
-        return Practice.read(manifest["practice"])
+        return ServedWith.of(manifest[_SERVED_WITH])
     except InvalidConfig as error:
         raise BadBundle(
-            f"the manifest of the bundle {path} is damaged", why=f"its practice: {error.why or error.what}",
+            f"the manifest of the bundle {path} is damaged", why=f"what it was served with: {error.why or error.what}",
             fix="copy the bundle again",
         ) from None  # fmt: skip
 
@@ -277,8 +280,8 @@ def restore(path: str | Path, store: str | Path) -> Path:
             journal.load(_records(Path(path)))
             if manifest["embedder"]:
                 journal.meta_set("embedder", manifest["embedder"])
-            if (practice := practice_of(manifest, path)) is not None:
-                record(journal, practice.text)
+            if (served := _served_with(manifest, path)) is not None:
+                on_record.record(journal, served)
             journal.meta_set("bundle", digest(manifest))
         elif journal.meta_get("bundle") != digest(manifest):
             raise BadBundle(f"{target} holds another bundle", fix="name an empty folder")

@@ -8,6 +8,8 @@
                … was served, and the answer is wrong all the same          → a row for the answerer
              no relevant moment                                            → dropped, and counted
 
+Words that were served as they were said count as the facts drawn from them (words.py).
+
 Blaming the writer of what was cited would be wrong more often than right: the usual fault is a later turn that failed
 to update it. Relevance is the runtime's own retrieval over the moments of the talk (moments.py), narrowed to those that
 say all that the question asks about (topics.py).
@@ -20,8 +22,8 @@ tells whose good labels are better not imitated.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -34,10 +36,11 @@ from memkit.seams.embedder import Embedder
 from memkit.text.words import terms
 from memkit_train.trajectories.doubt import marks
 from memkit_train.trajectories.labels import labels
-from memkit_train.trajectories.moments import Moment, MomentIndex, moments
+from memkit_train.trajectories.moments import Moment, MomentIndex, listeners, moments
 from memkit_train.trajectories.source import TrajectorySource
 from memkit_train.trajectories.topics import Topics
 from memkit_train.trajectories.values import AnswerEvent, Credit, Decision, Episode, Label, RankerRow, Served
+from memkit_train.trajectories.words import as_facts, without_fact, words_served
 
 CANDIDATES = 30
 """Moments that retrieval may propose per question."""
@@ -111,14 +114,16 @@ class Crediting:
         self.people = {word for one in self.moments for word in terms(one.turn.speaker)}
         self.moment_of = {one.decision.decision_id: one for one in self.moments}
         self.common = Counter(word for words in self.words for word in words)
+        self.heard = {turn.turn_id: decision for turn, decision in listeners(episode)}
         self.out = Credited()
 
     def run(self) -> Credited:
         events = {event.trace_id: event for event in self.episode.answers}
         for label in labels(self.episode):
-            event = events[label.trace_id]
+            logged = events[label.trace_id]
+            event = as_facts(logged, self._known(logged), self.texts)
             if label.y >= 0.5:
-                self._earned(event, label)
+                self._earned(event, label, logged)
             else:
                 self._blamed(event, label)
         self.out.marks = {one.decision_id: self._marks(one.decision_id) for one in self.out.credits
@@ -136,8 +141,9 @@ class Crediting:
 
     # -- good answers ------------------------------------------------------------------------------------------
 
-    def _earned(self, event: AnswerEvent, label: Label) -> None:
+    def _earned(self, event: AnswerEvent, label: Label, logged: AnswerEvent) -> None:
         found: dict[str, tuple[Decision, str]] = {}
+        heard = words_served(logged, self.texts)
         for key in event.cited:
             op = self.writers.get(key)
             if op is not None and (decision := self.by_id.get(op.decision_id)) is not None:
@@ -146,23 +152,33 @@ class Crediting:
         if last is not None:
             found.setdefault(last.decision.decision_id, (last.decision, "relevant"))
         for decision, why in found.values():
-            if self._put_to_the_test(decision, event):
+            if self._put_to_the_test(decision, event, heard):
                 self._give(decision, label, why)
             else:
                 self.out.dropped["right in spite of the decision, perhaps"] += 1
+        self._missed(logged, label)
         self._answered(event, label, "answered")
-        if event.cited:
-            cited = tuple(memory_id for memory_id, _ in event.cited)
+        if logged.cited:
+            cited = tuple(memory_id for memory_id, _ in logged.cited)
             self.out.ranker.append(
-                RankerRow(self.episode.subject, event.served, cited, label.weight, "cited", event.trace_id)
+                RankerRow(self.episode.subject, logged.served, cited, label.weight, "cited", event.trace_id)
             )
 
-    def _put_to_the_test(self, decision: Decision, event: AnswerEvent) -> bool:
-        """Whether a good answer speaks for the decision. It does not where the answer had to pass over what the
-        decision wrote; where the decision let an older memory on the same matter stand, so that the answerer had to
-        make sense of both; nor where it destroyed something that the question, which names what was said itself, does
-        not ask for."""
+    def _missed(self, logged: AnswerEvent, label: Label) -> None:
+        """A good answer had to take from somebody's own words what should have been a fact."""
+        for turn in without_fact(logged, self.texts.values(), self.texts):
+            decision = self.heard.get(turn)
+            if decision is not None:
+                self._give(decision, replace(label, y=0.0), "missed")
+
+    def _put_to_the_test(self, decision: Decision, event: AnswerEvent, heard: Set[str]) -> bool:
+        """Whether a good answer speaks for the decision. It does not where the answer was served the turn's own words
+        (`heard`) and used no fact that was drawn from them, or had to pass over what the decision wrote; where the
+        decision let an older memory on the same matter stand, so that the answerer had to make sense of both; nor where
+        it destroyed something that the question, which names what was said itself, does not ask for."""
         moment = self.moment_of.get(decision.decision_id)
+        if moment is not None and moment.turn.turn_id in heard - self._sources(event.cited):
+            return False
         if moment is None or not moment.is_fact:
             return True
         done, words = self.ops.get(decision.decision_id, []), self.words[moment.place]
@@ -173,6 +189,10 @@ class Crediting:
             return False
         named = words & set(terms(event.question)) - self.people
         return not (named and self._value(words) <= named and destroyed(done, words))
+
+    def _sources(self, keys: Iterable[tuple[str, int]]) -> set[str]:
+        """The turns that these memories were drawn from."""
+        return {turn for key in keys if key in self.texts for turn in self.texts[key].source_turns}
 
     def _left_standing(
         self, decision: Decision, words: Collection[str], event: AnswerEvent, served: Collection[str]
@@ -214,7 +234,8 @@ class Crediting:
         if destroyed(done, self.words[last.place]):
             self._give(last.decision, label, "lost")
             return
-        holders = [record for record in self._known(event) if said <= set(terms(record.text))]
+        known = [record for record in self._known(event) if record.kind != "turn"]
+        holders = [record for record in known if said <= set(terms(record.text))]
         if not holders and not took_away(done, said):
             self._give(last.decision, label, "missed")
         elif holders and not {record.id for record in holders} & {one.memory_id for one in event.served}:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from memkit.embedders import make_embedder
 from memkit.models import JSON
 from memkit.seams.embedder import Embedder
-from memkit_train.errors import MissingLogprobs, NoRows, NoSignal
+from memkit_train.errors import NoRows, NoSignal
 from memkit_train.trajectories.credit import credit, learn_topics
 from memkit_train.trajectories.labels import labels
 from memkit_train.trajectories.probes import episode_probes, too_few
@@ -169,15 +169,6 @@ def need_credits(found: Sequence[Credit], dropped: Mapping[str, int]) -> None:
             "no label leads to a decision", why=reasons,
             fix="let the answers cite what they use: memory.answer(), or memory.observe(trace_id, answer)",
         )  # fmt: skip
-
-
-def need_logprobs(found: Inspection, method: str) -> None:
-    if not found.with_logprobs:
-        raise MissingLogprobs(
-            f"`{method}` needs log-probs of the policy that acted, and none of {found.total} decisions has them",
-            why="the backbone that served did not report them",
-            fix="train with sft, kto or dpo on these logs, or serve with a local model and collect new ones",
-        )
 
 
 # -- on the screen -----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ drawn is a moment of its own, handled by the extractor. Moments are searched wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -42,6 +42,15 @@ def moments(episode: Episode) -> list[Moment]:
             for text, is_fact, turn, decision in _of_intake(log, of_intake.get(log.intake.intake_id, [])):
                 out.append(Moment(len(out), log, text, is_fact, turn, decision))
     return out
+
+
+def listeners(episode: Episode) -> Iterator[tuple[Turn, Decision]]:
+    """Each turn of the user, with the decision that should have drawn facts from it."""
+    heard = {one.intake_id: one for one in episode.decisions if one.ok and one.role in ("extractor", "fused")}
+    for log in episode.intakes:
+        decision = heard.get(log.intake.intake_id)
+        if log.status == "applied" and decision is not None:
+            yield from ((turn, decision) for turn in log.turns if turn.role == "user")
 
 
 def _of_intake(log: TurnLog, decisions: Sequence[Decision]) -> list[tuple[str, bool, Turn, Decision]]:

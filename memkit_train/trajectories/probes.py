@@ -1,5 +1,5 @@
-"""Questions whose answers the log knows, to be asked again of any bank of the same user: the only source of
-counterfactual groups (replay K alternatives, ask, compare), of RL rewards, and of the gate's held-out set.
+"""Questions whose answers the log knows, to be asked again of any bank of the same user: the only source of RL
+rewards, and of the gate's held-out set.
 
     expected     the caller said what the answer should have been
     correction   the user did: "No. Ana lives in Oslo." leaves "Oslo" once the question's own words are taken away

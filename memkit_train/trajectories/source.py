@@ -10,15 +10,15 @@ Past one machine, another source is another class with these methods.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memkit.engine.served_with import Practice, recorded
+from memkit.engine.served_with import ServedWith
 from memkit.journal import DecisionRecord, Journal
 from memkit.models import JSON, Bank, micros
+from memkit.runtime import on_record
 from memkit.seams.clock import RandomIds, SystemClock
 from memkit.store import SEALED, Trajectories
 from memkit.store.trajectories import was_used
@@ -47,8 +47,8 @@ class Watermark:
 
 class TrajectorySource(Protocol):
     @property
-    def practice(self) -> Practice:
-        """What decides its turns, beside the model."""
+    def served_with(self) -> ServedWith:
+        """What its turns are decided with, beside the model."""
         ...
 
     def users(self) -> list[str]:
@@ -88,9 +88,9 @@ class StoreSource:
         return self.journal.store_id
 
     @property
-    def practice(self) -> Practice:
+    def served_with(self) -> ServedWith:
         """As recorded last; stores of earlier versions say nothing, and had the default."""
-        return recorded(self.journal) or Practice()
+        return on_record.served_with(self.journal) or ServedWith()
 
     # -- who ---------------------------------------------------------------------------------------------------
 
@@ -226,15 +226,8 @@ class StoreSource:
                 feedback[trace_id] = tuple(given)
         return Episode(
             user_id, self.subject(user_id), tuple(intakes), tuple(ops), tuple(decisions), tuple(answers), feedback,
-            self.practice.context_turns,
+            self.served_with.context_turns,
         )  # fmt: skip
-
-    def adapter_counts(self) -> dict[str, dict[str, int]]:
-        """Role → adapter ("" for none) → decisions."""
-        counts: dict[str, Counter[str]] = {}
-        for one in self.decisions():
-            counts.setdefault(one.role, Counter())[one.adapter or ""] += 1
-        return {role: dict(found) for role, found in sorted(counts.items())}
 
     def close(self) -> None:
         self.journal.close()

@@ -214,9 +214,6 @@ class Episode:
     context_turns: int = 4
     """Earlier turns of a session that its prompts show: those of the runtime that served it."""
 
-    def decisions_of(self, intake_id: str) -> list[Decision]:
-        return [one for one in self.decisions if one.intake_id == intake_id]
-
 
 def answer_event(trace_id: str, bank: Bank, state_seq: int, payload: Mapping[str, Any], at: datetime) -> AnswerEvent:
     as_of = payload.get("as_of")

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from memkit.roles import Shown
-from memkit.seams.backbone import GenReply, GenRequest, Usage
+from memkit.seams.backbone import GenReply, GenRequest, Replies, Usage
 from memkit_train.worlds import language
 from memkit_train.worlds.language import MANY, Meaning
 from memkit_train.worlds.model import Episode
@@ -188,7 +188,7 @@ class OracleBackbone:
     def identity(self) -> str:
         return "world-oracle/1"
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         return [GenReply(self.reply(request), model=self.identity, usage=Usage(0, 0)) for request in requests]
 
     def reply(self, request: GenRequest) -> str:

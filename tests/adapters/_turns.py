@@ -10,7 +10,7 @@ from memkit.errors import MemkitError
 from memkit.models import Bank, OpDraft
 from memkit.models import Turn as Said
 from memkit.roles import Extractor, Fact, Manager
-from memkit.seams.backbone import GenReply, GenRequest
+from memkit.seams.backbone import GenReply, GenRequest, Usage
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 SAID = Said("t_1", "i_1", Bank("ana"), 0, "user", "I adopted a dog named Buddy.", AT)
@@ -25,6 +25,7 @@ class Call:
     error: MemkitError | None = None
     served_by: str | None = "same"
     decision_id: str = "d_1"
+    latency_ms: float = 10.0
 
     @property
     def request(self) -> GenRequest:
@@ -36,7 +37,8 @@ class Call:
 
     @property
     def reply(self) -> GenReply:
-        return GenReply(self.text, self.adapter if self.served_by == "same" else self.served_by, latency_ms=10.0)
+        served_by = self.adapter if self.served_by == "same" else self.served_by
+        return GenReply(self.text, served_by, usage=Usage(100, 10), latency_ms=self.latency_ms)
 
     @property
     def drafts(self) -> list[OpDraft]:

@@ -13,7 +13,7 @@ from memkit.adapters.guard import Breach, Guard
 from tests.adapters._make import FakeHost, adapter
 from tests.adapters._sets import serving
 
-GOOD = {"valid": 0.99, "error": 0.01, "deletions": 0.1, "latency_ms": 100.0}
+GOOD = {"valid": 0.99, "error": 0.01, "deletions": 0.1, "tokens": 100.0}
 
 
 def feed(guard: Guard, name: str | None, turns: int, rng: random.Random, **odd: float) -> Breach | None:
@@ -25,7 +25,7 @@ def feed(guard: Guard, name: str | None, turns: int, rng: random.Random, **odd: 
                 valid=rng.random() < rates["valid"],
                 error=rng.random() < rates["error"],
                 deletions=int(rng.random() < rates["deletions"]) * (3 if rates["deletions"] > 0.5 else 1),
-                latency_ms=rng.gauss(rates["latency_ms"], 10),
+                tokens=round(rng.gauss(rates["tokens"], 10)),
             )
         )
         if breach is not None:
@@ -36,7 +36,7 @@ def feed(guard: Guard, name: str | None, turns: int, rng: random.Random, **odd: 
 @pytest.mark.parametrize(
     ("metric", "odd"),
     [("invalid", {"valid": 0.6}), ("errors", {"error": 0.5}), ("deletions", {"deletions": 0.8}),
-     ("latency_ms", {"latency_ms": 500.0})],
+     ("tokens", {"tokens": 500.0})],
 )  # fmt: skip
 def test_each_metric_trips_within_a_hundred_turns(metric: str, odd: dict[str, float]) -> None:
     for seed in range(20):
@@ -52,7 +52,7 @@ def test_a_healthy_adapter_is_left_alone() -> None:
     for seed in range(20):
         guard, rng = Guard(), random.Random(seed)
         feed(guard, "old", 200, rng)
-        alarms += feed(guard, "new", 2_000, rng, valid=0.95, error=0.03, deletions=0.2, latency_ms=130) is not None
+        alarms += feed(guard, "new", 2_000, rng, valid=0.95, error=0.03, deletions=0.2, tokens=130) is not None
     assert alarms == 0
 
 
@@ -60,7 +60,7 @@ def test_a_bad_day_of_the_server_is_not_blamed_on_one_adapter() -> None:
     guard, rng = Guard(), random.Random(1)
     for _ in range(300):
         for name in ("old", "new"):
-            assert feed(guard, name, 1, rng, error=0.3, latency_ms=900) is None
+            assert feed(guard, name, 1, rng, error=0.3, tokens=900) is None
 
 
 def bad(adapters: AdapterSet, digest: str, turns: int = 60) -> None:
@@ -111,12 +111,14 @@ def test_the_pipelines_view_of_a_turn_becomes_outcomes(tmp_path: Path) -> None:
         [Call("manager", "A", deletes=2), Call("manager", "A", error=BadReply("x")), Call("extractor", None)]
     )
     by_adapter = {one.adapter: one for one in outcomes(turn, "production")}
-    assert by_adapter["A"] == Outcome("A", "production", valid=False, deletions=2, latency_ms=20.0)
+    assert by_adapter["A"] == Outcome("A", "production", valid=False, deletions=2, tokens=220)
     assert by_adapter[None].valid
     lied: Any = Turn([Call("manager", "A", served_by="B")])
     assert outcomes(lied, "production")[0].error
     answered: Any = Turn([Call("answerer", "A")])
-    assert outcomes(answered, "production") == [Outcome("A", "production", deletions=None, latency_ms=None)]
+    assert outcomes(answered, "production") == [Outcome("A", "production", deletions=None, tokens=None)]
+    quick, slow = (outcomes(Turn([Call("manager", "A", latency_ms=ms)]), "production") for ms in (1.0, 9e9))
+    assert quick == slow, "a busy server is no fault of the adapter"
 
 
 def test_answers_count_for_errors_and_thin_out_no_deletions() -> None:

@@ -14,7 +14,7 @@ from memkit.adapters.plan import with_stable
 from memkit.backbones.routed import RoutedBackbone
 from memkit.errors import InvalidConfig, InvalidInput, StoreDamaged
 from memkit.retrieval import RankerWeights
-from memkit.seams.backbone import GenReply, GenRequest
+from memkit.seams.backbone import GenReply, GenRequest, Replies
 from tests.adapters._make import adapter
 
 
@@ -26,7 +26,7 @@ class Says:
     def __init__(self, text: str = "NONE") -> None:
         self.text, self.asked = text, list[GenRequest]()
 
-    def generate(self, requests: list[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: list[GenRequest]) -> Replies:
         self.asked += requests
         return [GenReply(self.text) for _ in requests]
 
@@ -42,6 +42,7 @@ class Local(Says):
 
 
 def test_of_two_models_in_this_process_the_one_that_manages_hosts_adapters() -> None:
+    pytest.importorskip("torch", reason="needs the extra local")
     manager, own = Local(), Local()
     host, roles = own_host(RoutedBackbone({"manager": manager}, own))
     assert roles == {"manager"}
@@ -51,6 +52,7 @@ def test_of_two_models_in_this_process_the_one_that_manages_hosts_adapters() -> 
 
 def test_only_what_learns_is_sampled(tmp_path: Path) -> None:
     """Noise in the app's own model would be logged as what users said, and teach nothing."""
+    pytest.importorskip("torch", reason="needs the extra local")
     for name, manager, sampled in (("split", Local("ADD"), 0.0), ("hosted", Says("ADD"), 1.0)):
         own = Says("1 Ana lives in Oslo.")
         with Memory(tmp_path / name, model=RoutedBackbone({"manager": manager}, own), explore=1.0) as memory:

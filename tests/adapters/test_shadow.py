@@ -10,7 +10,7 @@ from typing import Any
 
 from memkit.adapters.shadow import Compared, ShadowLog, report
 from memkit.errors import ModelTimeout
-from memkit.seams.backbone import GenReply, GenRequest
+from memkit.seams.backbone import GenReply, GenRequest, Replies
 from tests.adapters._make import FakeHost, adapter
 from tests.adapters._sets import serving
 from tests.adapters._turns import Call, Turn
@@ -43,7 +43,7 @@ def test_a_report_counts_and_shows_the_newest_disagreements() -> None:
 def test_candidates_decide_a_share_of_turns_and_are_never_applied(tmp_path: Path) -> None:
     asked: list[str | None] = []
 
-    def generate(requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(requests: Sequence[GenRequest]) -> Replies:
         asked.extend(request.adapter for request in requests)
         return [GenReply("ADD", request.adapter) for request in requests]
 
@@ -72,9 +72,9 @@ def test_candidates_decide_a_share_of_turns_and_are_never_applied(tmp_path: Path
 def test_a_failing_or_slow_candidate_never_disturbs_the_turn(tmp_path: Path) -> None:
     gate = threading.Event()
 
-    def generate(requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(requests: Sequence[GenRequest]) -> Replies:
         gate.wait(10)
-        raise ModelTimeout("too slow")
+        return [ModelTimeout("too slow") for _ in requests]
 
     with serving(tmp_path / "store", FakeHost(), generate=generate) as adapters:
         b = adapters.publish(adapter(tmp_path / "b", seed=2))

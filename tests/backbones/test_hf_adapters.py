@@ -20,7 +20,7 @@ from memkit.adapters.hosts.peft import PeftHost
 from memkit.backbones.hf import HFBackbone, ScoreRequest
 from memkit.errors import AdapterRejected, HostFull, InvalidConfig, ModelRefused
 from memkit.roles.base import ChatMessage, Prompt, View
-from memkit.seams.backbone import GenRequest
+from memkit.seams.backbone import GenRequest, all_or_error
 from tests.tiny_models import tiny_adapter, tiny_checkpoint
 
 
@@ -166,7 +166,7 @@ def test_unloading_leaves_running_replies_alone(model: HFBackbone, folders: dict
     model.unload_adapter("a")
     assert future.result(timeout=30).token_ids == expected
     with pytest.raises(ModelRefused, match="not loaded"):
-        model.generate([request(3, "a")])
+        all_or_error(model.generate([request(3, "a")]))
 
 
 def test_bytes_behind_a_name_never_change(model: HFBackbone, folders: dict[str, Path]) -> None:

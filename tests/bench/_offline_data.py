@@ -12,17 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from memkit import Memory
 from memkit.journal import DecisionRecord, Journal
 from memkit.models import Bank, digest, to_json
-from memkit.runtime.replay import reapply
 from memkit.runtime.sealer import Sealer
 from memkit.seams.clock import RandomIds, SystemClock
 from memkit.store import SEALED, Trajectories
 from memkit_train.trajectories import StoreSource
 from memkit_train.trajectories.inspect import inspect
 from memkit_train.trajectories.rows import rows
-from memkit_train.worlds import Episode, Knobs, TeacherBackbone, Truth, generate
+from memkit_train.worlds import Knobs, generate
+from tests.bench._replayed import Report, replay
 from tests.bench._table import Row, as_text
 from tests.trajectories._logs import Judge, talk
 
@@ -45,7 +44,7 @@ def _credit(folder: Path, users: int) -> list[Row]:
     by_seed: list[tuple[float, float]] = []
     credits = blames = 0
     notes: list[str] = []
-    decisions = different = prompts = 0
+    again = Report()
     for seed in SEEDS:
         episodes = generate(users, seed=seed, knobs=Knobs(), split="heldout")
         path = folder / f"log{seed}"
@@ -56,27 +55,17 @@ def _credit(folder: Path, users: int) -> list[Row]:
         by_seed.append((_ratio(checked["credit"]), _ratio(checked["blame"])))
         notes.append(f"{right:.2f}")
         if seed == SEEDS[0]:
-            decisions, different, prompts = _identity(path, episodes)
+            with StoreSource(path) as source:
+                again = replay(source)
     credit, blame = ([one[place] for one in by_seed] for place in (0, 1))
     answered = f"answers right {', '.join(notes)}; {len(SEEDS)} seeds, {users} users each"
-    same = decisions > 0 and not different and not prompts
+    same = again.decisions > 0 and not again.different and not again.other_prompts
     return [
-        Row("journal → replay: decisions with other ops or prompts", float(different + prompts), "", "0", same,
-            f"{decisions} sealed decisions of {users} users"),
+        Row("journal → replay: decisions with other ops or prompts", float(again.different + again.other_prompts),
+            "", "0", same, f"{again.decisions} sealed decisions of {users} users"),
         _precision("credit: precision", credit, 0.9, f"{credits} credits; {answered}"),
         _precision("blame: precision", blame, 0.65, f"{blames} blames"),
     ]  # fmt: skip
-
-
-def _identity(path: Path, episodes: list[Episode]) -> tuple[int, int, int]:
-    decisions = different = prompts = 0
-    with Memory(path, model=TeacherBackbone(Truth(episodes))) as memory:
-        for episode in episodes:
-            report = reapply(memory._runtime, episode.user_id)
-            decisions += report.decisions
-            different += report.different
-            prompts += report.other_prompts
-    return decisions, different, prompts
 
 
 def _speed(folder: Path, count: int) -> list[Row]:

@@ -11,18 +11,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from memkit.backbones.hf import HFBackbone
-from memkit.seams.backbone import GenReply, GenRequest
 from memkit_train import tiny
 from memkit_train.worlds import Manners
 from tests.bench._table import Row
 from tests.bench._users import live
-from tests.train.stores import lived, teacher
 from tests.train.stores import world as small_world
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,37 +42,19 @@ cli.main()
 """The machine has 80 MiB left when training begins."""
 
 
-class _Reticent:
-    """A backbone that reports its tokens and not how likely they were."""
-
-    style = "compact"
-
-    def __init__(self, inner: HFBackbone) -> None:
-        self.inner, self.identity, self.max_parallel = inner, inner.identity, inner.max_parallel
-
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-        return [replace(one, logprobs=None, sampled_logprobs=None) for one in self.inner.generate(requests)]
-
-    def close(self) -> None:
-        self.inner.close()
-
-
 def run() -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         episodes = small_world(USERS, seed=7)
         for store, manners in (("store", SPOKEN), ("silent", SILENT)):
             live(folder / store, episodes, tiny.checkpoint("biased"), manners=manners)
-        with HFBackbone(tiny.checkpoint("biased"), threads=1) as backbone:
-            lived(folder / "reticent", episodes[:4], _Reticent(backbone), manners=SPOKEN)
-        lived(folder / "hosted", episodes[:4], teacher(episodes), manners=SPOKEN)
         _other_template(folder / "other")
         return [
             _told("no feedback", folder, "sft", "silent", "no feedback", "memory.feedback"),
             _told("wrong template", folder, "sft", "store", "template", "memkit-train plan",
                   **{"model.base": folder / "other"}),
-            _told("missing log-probs", folder, "offline", "reticent", "log-probs", "`memkit-train sft`"),
-            _told("a hosted model's log", folder, "offline", "hosted", "token ids", "`memkit-train sft`"),
+            _told("a method that is gone", folder, "plan", "store", "is gone", "memkit-train export",
+                  **{"method.name": "kto"}),
             _told("out of memory", folder, "sft", "store", "did not fit into memory", "method.micro_batch",
                   code=_CRAMPED, **{"method.batch": 512, "method.micro_batch": 512}),
             _told("disk full", folder, "sft", "store", "disk is full", "same command again",

@@ -1,5 +1,5 @@
-"""Rows of `offline` about judging: the gate refuses what it is there to refuse, off-policy estimates hold what they
-promise, and an erased user taints exactly the adapters that learned from them."""
+"""Rows of `offline` about judging: the gate refuses what it is there to refuse, and an erased user taints exactly the
+adapters that learned from them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import numpy as np
-
 from memkit import Memory
 from memkit.adapters import Registry
 from memkit.embedders import make_embedder
@@ -17,7 +15,6 @@ from memkit.seams.backbone import Backbone
 from memkit_train import canaries
 from memkit_train.gate import Exposure, Verdict, gate
 from memkit_train.methods import sft
-from memkit_train.ope import difference
 from memkit_train.publish import Lineage
 from memkit_train.replay import Env, Policy, script_of
 from memkit_train.rewards import Answers
@@ -29,7 +26,6 @@ from tests.bench._offline_learning import probes
 from tests.bench._table import Row
 from tests.train import tiny
 from tests.train.policies import Breaks, Empties, OnlyAdds, turns_of
-from tests.train.test_ope import simulate, truth
 from tests.train.test_publish import published
 
 SEEDS = range(10)
@@ -42,7 +38,7 @@ FAULTS: Mapping[str, tuple[Callable[[Truth], Backbone], str]] = {
 
 
 def run() -> list[Row]:
-    return [*_gate(), _memorised(), *_ope(), *_tainting()]
+    return [*_gate(), _memorised(), *_tainting()]
 
 
 def _gate() -> list[Row]:
@@ -110,23 +106,6 @@ def _memorised() -> Row:
     failed = [one.name for one in verdict.failed]
     return Row("gate refuses: memorised, by memorisation alone", float(failed == ["memorisation"]), "", "1",
                failed == ["memorisation"], verdict.check("memorisation").why)  # fmt: skip
-
-
-def _ope() -> list[Row]:
-    """Users keep their bank, so the effect of an adapter carries over from session to session."""
-    real, rows = truth(), list[Row]()
-    for method in ("snips", "dr"):
-        found = [difference(simulate(5_000, 0.3, seed), "new", "old", method=method) for seed in range(200)]  # type: ignore[arg-type]
-        covered = float(np.mean([one.low <= real <= one.high for one in found]))
-        width = float(np.mean([one.high - one.low for one in found]))
-        rows += [
-            Row(f"OPE ({method}): intervals that cover the truth", covered, "", "≥ 0.9", covered >= 0.9,
-                f"200 simulations with carry-over, true gain {real:.3f}"),
-            Row(f"OPE ({method}): mean width at 5,000 users", width, "", "≤ 0.06", width <= 0.06),
-        ]  # fmt: skip
-    below = [difference(simulate(200, 0.05, seed), "new", "old").verdict for seed in range(20)]
-    told = sum(one != "cannot tell" for one in below)
-    return [*rows, Row("OPE: claims below the floor", float(told), "of 20", "0", told == 0, "10 users of 200 served")]
 
 
 def _tainting() -> list[Row]:

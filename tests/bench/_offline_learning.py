@@ -1,5 +1,5 @@
-"""What `offline-training` and `offline-rungs` share: logs of simulated users, adapters made of them by the trainer's
-own stages, and how good a policy is for users whom nobody trained on.
+"""What `offline-training` stands on: logs of simulated users, adapters made of them by the trainer's own
+stages, and how good a policy is for users whom nobody trained on.
 
 The tiny model manages; it is what has bad habits and what is trained. Who listens and who answers is the same for all,
 in the log as in the score: the skilled checkpoint, which stands for the app's own model. It reads as models do, and is
@@ -28,12 +28,10 @@ import torch
 
 from memkit.backbones.hf import HFBackbone, checkpoint
 from memkit.embedders import make_embedder
-from memkit.models import JSON
 from memkit_train import tiny
 from memkit_train.amends import amended
 from memkit_train.collect import Collected, collect, open_source
 from memkit_train.config import TrainConfig, load
-from memkit_train.counterfactuals import replayed
 from memkit_train.evaluate.bootstrap import mean_by_cluster
 from memkit_train.online.command import polished
 from memkit_train.replay import Env, Policy, script_of
@@ -62,8 +60,6 @@ SAMPLES = 16
 """Of each blamed decision."""
 POLISH = 20
 """Steps, as in the demo."""
-COUNT, STATES = 8, 240
-"""Decisions that are replayed at a state, and states at most."""
 DIGESTS: Mapping[str, str] = {
     "skilled": "1b9cbbefe957dbc9ea19da7495301e1a880de011aad2462b87b25f3b8579b521",
     "biased": "b9120fbf9d1d92217b918d8a43c04c22fb54c631091360fb719bb227e47f2b90",
@@ -94,24 +90,19 @@ class World:
                  explore=EXPLORE, others=own)  # fmt: skip
         return self.folder / name
 
-    def config(self, store: Path, method: str, **changes: Any) -> TrainConfig:
+    def config(self, store: Path, **changes: Any) -> TrainConfig:
         sets = {
             "data.store": store, "data.heldout_share": 0.0, "data.roles": list(ROLES), "model.parent": "base",
-            "model.base": tiny.checkpoint("biased"), "model.device": "cpu", "method.name": method,
+            "model.base": tiny.checkpoint("biased"), "model.device": "cpu",
             "method.seed": self.seed, "method.half_life_days": NEVER,
             "method.save_steps": 0, "gate.canaries": 0, "output": self.folder / "runs",
-            **(IMITATION if method == "sft" else {}), **changes,
+            **IMITATION, **changes,
         }  # fmt: skip
         return load(None, [f"{name}={value}" for name, value in sets.items()])
 
     def collected(self, config: TrainConfig, *, shuffled: bool = False) -> Collected:
         with Shuffled(config.data.path, self.seed) if shuffled else open_source(config) as source:
             return collect(source, config, make_embedder("hash"), now=datetime.now(UTC))
-
-    def replayed(self, config: TrainConfig) -> tuple[list[TokenRow], JSON]:
-        """Other decisions at the states that decided the log's questions, as `method.alternatives` has them."""
-        with others() as own:
-            return replayed(config, None, most=STATES, others=own)
 
     def amended(self, config: TrainConfig, *, shuffled: bool = False) -> list[TokenRow]:
         """Blamed decisions taken again, as `method.amends` has them."""
@@ -123,7 +114,7 @@ class World:
     def polished(self, name: str, config: TrainConfig, adapter: Path, *, shuffled: bool = False) -> Path:
         """Reinforcement learning from replayed states of the log on top, as `method.polish` has it in the demo."""
         own = f"hf:{tiny.checkpoint('skilled')}"
-        chosen = self.config(config.data.path, "sft", **{
+        chosen = self.config(config.data.path, **{
             "method.polish": True, "data.validation_share": 0.15, "online.others": own, "online.reward.answerer": own,
             "online.stages": f"[{{steps: {POLISH}}}]",
         })  # fmt: skip

@@ -18,7 +18,8 @@ import numpy as np
 
 from memkit.backbones import make_backbone
 from memkit.embedders import make_embedder
-from memkit.seams.backbone import Backbone, GenReply, GenRequest
+from memkit.engine.served_with import ServedWith
+from memkit.seams.backbone import Backbone, GenRequest, Replies
 from memkit_train import lora, tiny
 from memkit_train.evaluate.bootstrap import Estimate
 from memkit_train.online.acting import Acting, Clock
@@ -42,6 +43,8 @@ ANSWERS = "exact"
 """Who answers when a policy is measured: exact, the world's reader, which shows what a bank is worth; base, the model
 itself, whose own errors hide part of it."""
 KNOBS = Knobs(probes=8)
+SERVED = ServedWith(answer_candidates=8)
+"""The tiny checkpoints were taught to read up to eight memories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ def run(
     started = time.process_time()
     done = polish(
         base or tiny.checkpoint("biased"), train.talks, choose.talks, folder, settings=settings, parent=parent,
-        episodes=[*train.episodes, *choose.episodes], seed=seed,
+        episodes=[*train.episodes, *choose.episodes], served=SERVED, seed=seed,
     )  # fmt: skip
     return done, time.process_time() - started, RunFolder(folder).metrics()
 
@@ -88,7 +91,7 @@ class Routed:
     def __init__(self, acting: Acting, adapter: str | None, roles: Sequence[str]) -> None:
         self._acting, self._adapter, self._roles = acting, adapter, roles
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         return self._acting.generate([
             replace(one, adapter=self._adapter if one.prompt.role in self._roles else None) for one in requests
         ])  # fmt: skip

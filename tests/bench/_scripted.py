@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memkit.seams.backbone import GenReply, GenRequest
+from memkit.seams.backbone import GenReply, GenRequest, Replies
 
 Say = "str | Callable[[GenRequest], str]"
 
@@ -23,7 +23,7 @@ class Scripted:
 
     identity = "scripted/1"
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         if self.delay_s:
             time.sleep(self.delay_s)
         out = []

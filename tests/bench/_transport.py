@@ -8,7 +8,7 @@ import time
 from memkit.backbones.openai import OpenAIBackbone
 from memkit.errors import ModelError
 from memkit.roles.base import ChatMessage, Prompt, View
-from memkit.seams.backbone import GenRequest
+from memkit.seams.backbone import GenRequest, all_or_error
 from tests import stub_server as stub
 from tests.bench._table import Row
 
@@ -46,7 +46,7 @@ def rows(rounds: int = 1) -> list[Row]:
         before = _peak_mb()
         for name, fault in list(_FAULTS.items()) * rounds:
             server.always(fault)
-            for act in (lambda: backbone.generate([request]), lambda: list(backbone.stream(request))):
+            for act in (lambda: all_or_error(backbone.generate([request])), lambda: list(backbone.stream(request))):
                 calls, started = server.calls, time.monotonic()
                 try:
                     act()

@@ -333,7 +333,8 @@ def _in_process() -> list[Row]:
 
 def replay() -> list[Row]:
     """Logged replies applied again give the same ops; the same weights asked again at batch 1 give the same replies."""
-    from memkit.runtime.replay import reapply, regenerate
+    from memkit_train.trajectories import StoreSource
+    from tests.bench._replayed import replay as played
     from tests.tiny_models import tiny_checkpoint
 
     with tempfile.TemporaryDirectory() as folder:
@@ -341,9 +342,9 @@ def replay() -> list[Row]:
         with Memory(Path(folder) / "s", model=f"hf:{model}", explore=0.3) as memory:
             for number in range(12):
                 memory.add(f"I visited town {number} with Ana.", user_id=f"u{number % 3}")
-            applied = [reapply(memory._runtime, user) for user in memory.users()]
-            again = [regenerate(memory._runtime, user) for _ in range(2) for user in memory.users()]
-    wrong = sum(one.different for one in applied)
+            with StoreSource(Path(folder) / "s") as source:
+                wrong = played(source).different
+                again = [played(source, memory._runtime.backbone) for _ in range(2)]
     changed = sum(one.different for one in again)
     runs = sum(one.decisions for one in again)
     return [

@@ -1,5 +1,5 @@
 """From production logs to a better adapter. This table holds what needs no long training: data,
-log-probs, speed, gate, estimates, tainting, failures. `offline-training` and `offline-rungs` hold the rest.
+log-probs, speed, gate, tainting, failures. `offline-training` holds the rest.
 
 `--full` reads a million records and takes more users.
 """

@@ -1,7 +1,7 @@
 """A better manager from simulated users' logs alone, over three seeds, beside its controls.
 
 The users talk to the biased checkpoint and rate 30 % of its answers, one rating in ten wrong; nothing else reaches the
-trainer. Adapters are the first rung's: imitation of the decisions that credit calls good. Controls, trained alike: as
+trainer. Adapters imitate the decisions that credit calls good. Controls, trained alike: as
 many decisions taken blindly (self-SFT), the judged decisions with each other's reward (shuffled rewards), and the same
 log with each other's feedback on the answers (shuffled labels). The last is the hardest to beat: it leaves what credit
 finds out by itself, from what was cited and what a later turn says. The gate judges the adapter and two of them.
@@ -60,17 +60,17 @@ def run(full: bool = False) -> list[Row]:
 
 
 def one_seed(world: World) -> Found:
-    config = world.config(world.log(), "sft")
+    config = world.config(world.log())
     rated, shuffled = world.collected(config), world.collected(config, shuffled=True)
-    few = world.config(world.log(rated=0.1, name="few"), "sft")
+    few = world.config(world.log(rated=0.1, name="few"))
     adapters: dict[str, Any] = {
         "start": None,
         LABELS: world.adapter(LABELS, config, rated),
         BLIND: world.adapter(BLIND, config, unfiltered(config, rated, world.seed)),
         PERMUTED: world.adapter(PERMUTED, config, permuted(rated, world.seed)),
         SHUFFLED: world.adapter(SHUFFLED, config, shuffled),
-        AMENDED: world.adapter(AMENDED, config, rated, replayed=world.amended(config)),
-        SHUFFLED_TOO: world.adapter(SHUFFLED_TOO, config, shuffled, replayed=world.amended(config, shuffled=True)),
+        AMENDED: world.adapter(AMENDED, config, rated, amended=world.amended(config)),
+        SHUFFLED_TOO: world.adapter(SHUFFLED_TOO, config, shuffled, amended=world.amended(config, shuffled=True)),
         FEW: world.adapter(FEW, few, world.collected(few)),
     }
     adapters[POLISHED] = world.polished(POLISHED, config, adapters[AMENDED])

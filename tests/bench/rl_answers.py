@@ -9,19 +9,18 @@ seeds averaged) lies above zero.
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
 from memkit.embedders import make_embedder
-from memkit.engine.decide import Routing
+from memkit.engine.call import Routing
 from memkit_train import lora, tiny
 from memkit_train.online.acting import Acting, Clock
 from memkit_train.online.answering import cited
 from memkit_train.online.learner import learner
 from memkit_train.online.scoring import others
 from memkit_train.replay import Env, Policy
-from memkit_train.replay.play import AnswerTask, ReplaySettings, answer_batch
+from memkit_train.replay.answer import AnswerTask, answer_all
 from memkit_train.rewards.answers import bank_for, exact, overlap
 from memkit_train.tiny.build import bias
 from memkit_train.tiny.curriculum import CARELESS
@@ -74,7 +73,7 @@ def answered(base: Path, adapter: Path | None, held: lab.World) -> dict[str, dic
     embedder = make_embedder("hash")
     with learner(base, adapter, lora.LoraSpec()) as one:
         acting = Acting(one.engine, (), Clock(), others(lab.HEARS, held.episodes))
-        env = Env(embedder)
+        env = Env(embedder, lab.SERVED)
         trails = env.run([(env.start(talk.script), Policy(acting)) for talk in held.talks], upto=None)
         asked = [
             (talk.user, one_.probe, bank_for(one_.probe, trail))
@@ -82,8 +81,7 @@ def answered(base: Path, adapter: Path | None, held: lab.World) -> dict[str, dic
         ]  # fmt: skip
         tasks = [AnswerTask(probe.question, bank, probe.now, probe.key) for _, probe, bank in asked]
         routing = Routing(one.name if adapter is not None else None)
-        options = ReplaySettings(replace(env.settings, reasks=0), routing=routing)
-        found = answer_batch(tasks, acting, embedder, options)
+        found = answer_all(tasks, acting, embedder, env.served, routing=routing)
     tables: dict[str, dict[str, list[float]]] = {name: {} for name in ("em", "f1", "precision", "recall")}
     for (user, probe, _), reply in zip(asked, found, strict=True):
         tables["em"].setdefault(user, []).append(exact(reply.text, probe.expected))

@@ -40,7 +40,7 @@ def test_a_sitting_at_the_terminal(tmp_path: Path) -> None:
     assert code == 0
     assert "UPDATE" in story
     assert "I moved to Bergen." in story
-    (undone,) = ok("undo", "-u", "ana", "--turn", moved["trace_id"], cwd=tmp_path)
+    undone, *_ = ok("undo", "-u", "ana", "--turn", moved["trace_id"], cwd=tmp_path)
     assert undone["cause"] == "undo"
     assert len(ok("history", "-u", "ana", cwd=tmp_path)) == 3
     assert ok("export", "all.jsonl", cwd=tmp_path)["records"] > 5
@@ -90,13 +90,34 @@ def test_a_bad_file_begins_no_store(tmp_path: Path) -> None:
     assert dry == {"records": moved["records"], "dry_run": True}
 
 
+def test_what_is_left_out_of_a_torn_export_is_told(tmp_path: Path) -> None:
+    ok("add", "tea", "-u", "ben", "--no-infer", "-s", "old", cwd=tmp_path)
+    ok("add", "I have a dog.", "-u", "ana", "-s", "old", cwd=tmp_path)
+    ok("export", "all.jsonl", "-s", "old", cwd=tmp_path)
+    begin, *lines, _ = (tmp_path / "all.jsonl").read_text().splitlines()
+    lines.pop(next(n for n, line in enumerate(lines) if "I have a dog." in line))  # the turn that the rest came of
+    end = json.dumps({"memkit_end": len(lines)})
+    (tmp_path / "torn.jsonl").write_text("".join(f"{line}\n" for line in (begin, *lines, end)))
+    code, _, err = memkit("import", "torn.jsonl", "-s", "new", cwd=tmp_path)
+    assert (code, "--drop-dangling" in err) == (2, True)
+    dry = ok("import", "torn.jsonl", "-s", "new", "--drop-dangling", "--dry-run", cwd=tmp_path)
+    moved = ok("import", "torn.jsonl", "-s", "new", "--drop-dangling", cwd=tmp_path)
+    assert dry == moved | {"dry_run": True}
+    assert moved["records"] + sum(moved["dropped"].values()) == len(lines)
+    assert set(moved["dropped"]) == {"op", "decision"}
+    _, out, _ = memkit("import", "torn.jsonl", "-s", "third", "--drop-dangling", cwd=tmp_path)
+    assert f"left out: {moved['dropped']['op']} of kind op" in out
+    code, _, err = memkit("import", "x", "--from", "mem0", "--drop-dangling", cwd=tmp_path)
+    assert (code, "our own exports" in err) == (2, True)
+
+
 def test_a_time_that_is_none_is_refused_in_words(tmp_path: Path) -> None:
     ok("add", "I have a dog.", "-u", "ana", cwd=tmp_path)
     for args in (["undo", "--since", "garbage"], ["undo", "--since", "²"], ["search", "x", "--as-of", "²"],
                  ["search", "x", "--as-of", "9" * 5_000]):  # fmt: skip
         code, _, err = memkit(*args, "-u", "ana", "--json", cwd=tmp_path)
         assert (code, json.loads(err)["error"]) == (2, "InvalidTime"), args
-    assert len(ok("undo", "-u", "ana", "--since", "2020-01-01T00:00:00+00:00", cwd=tmp_path)) == 1
+    assert len(ok("undo", "-u", "ana", "--since", "2020-01-01T00:00:00+00:00", cwd=tmp_path)) == 2
 
 
 def test_the_demo_tells_its_story(tmp_path: Path) -> None:

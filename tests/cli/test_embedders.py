@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from typer.main import get_command
+from typer.testing import CliRunner
 
 from memkit import Memory
 from memkit.cli.app import app
@@ -18,15 +17,13 @@ from memkit.errors import EmbedderError, EmbedderMismatch, InvalidInput, NotASto
 from tests.cli.test_cli import memkit as run
 from tests.stub_server import StubServer
 
-COMMAND: Any = get_command(app)
-
 
 def vowels(texts: Sequence[str]) -> list[list[float]]:
     return [[1.0 + text.count(vowel) for vowel in "aeio"] for text in texts]
 
 
 def memkit(*words: str) -> Any:
-    done = CliRunner().invoke(COMMAND, [*words], prog_name="memkit")
+    done = CliRunner().invoke(app, [*words], prog_name="memkit")
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return done

@@ -70,6 +70,9 @@ def test_cache_asks_once_per_text_in_one_batch_and_forgets_the_oldest() -> None:
     cached.embed(["a"])
     assert asked == [["a", "bb"], ["ccc"], ["a"]]
     assert cached.embed([]).shape == (0, 2)
+    cached.forget()
+    cached.embed(["a"])
+    assert asked[3:] == [["a"]], "after an erasure nothing is left of a text"
 
 
 def test_cache_is_right_under_many_threads() -> None:

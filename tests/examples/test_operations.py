@@ -15,7 +15,7 @@ from memkit.adapters import Registry
 from memkit.backbones.rules import RuleBackbone
 from memkit.errors import GateRefused
 from memkit.roles import role_prompt_hashes
-from memkit.seams.backbone import GenReply, GenRequest
+from memkit.seams.backbone import GenRequest, Replies
 from memkit_train import retrain
 from tests.adapters._make import TEMPLATE, TOKENIZER, FakeHost, adapter
 from tests.examples.test_examples import load, run
@@ -137,7 +137,7 @@ class Served(RuleBackbone):
 
     bad = ""
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         return [
             replace(reply, adapter=one.adapter, text="As an AI model," if one.adapter == self.bad else reply.text)
             for one, reply in zip(requests, super().generate(requests), strict=True)

@@ -11,6 +11,7 @@ import pytest
 
 from memkit import Memory
 from memkit.config import Config
+from memkit.errors import InvalidInput
 from memkit_plug.talk import QUERY_CHARS, Talk, session_of
 
 MOST = 20_000
@@ -69,3 +70,18 @@ def test_any_name_that_a_host_gives_a_conversation_makes_a_session(memory: Memor
         assert session_id == session_of(name)
         Talk(memory, "ana", session_id=session_id).learn([user("I live in Oslo.")])
     assert len({turn.session_id for turn in memory.bank(user_id="ana").turns()}) == 3
+
+
+@pytest.mark.parametrize("given", ["./memory", None, 42])
+def test_what_is_no_memory_is_refused_where_a_plug_is_made(given: Any) -> None:
+    with pytest.raises(InvalidInput, match="is no memory"):
+        Talk(given, "ana")
+
+
+def test_a_chat_goes_on_without_a_closed_memory_and_says_so(memory: Memory) -> None:
+    talk = Talk(memory, "ana")
+    memory.close()
+    with pytest.warns(UserWarning, match="the memory is closed"):
+        assert talk.recall("What is my dog called?").block == ""
+    with pytest.warns(UserWarning, match="the memory is closed"):
+        talk.learn([user("I live in Oslo.")])

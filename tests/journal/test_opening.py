@@ -27,6 +27,7 @@ from memkit.errors import (
     StoreUnsafe,
 )  # fmt: skip
 from memkit.journal import Journal, disk
+from memkit.journal.schema import FORMAT
 from tests.journal.making import ANA, ROOT, add, adds, finish, intake, open_journal, start, texts
 
 
@@ -44,7 +45,7 @@ def test_a_store_keeps_its_id_and_its_rows(tmp_path: Path) -> None:
     again = open_journal(tmp_path / "deep" / "store")
     assert (again.store_id, texts(again)) == (name, ["a"])
     assert again.worker_id != worker
-    assert json.loads((tmp_path / "deep" / "store" / "memkit.json").read_text()) == {"format": 1, "store_id": name}
+    assert json.loads((tmp_path / "deep" / "store" / "memkit.json").read_text()) == {"format": FORMAT, "store_id": name}
     again.close()
     assert not (tmp_path / "deep" / "store" / "journal.sqlite-wal").exists()
     assert [p.name for p in (tmp_path / "deep" / "store" / "locks").iterdir()] == ["store.lock"]
@@ -86,10 +87,10 @@ def test_a_newer_format_is_refused_untouched(tmp_path: Path, where: str) -> None
     path = tmp_path / "store"
     open_journal(path).close()
     if where == "marker":
-        (path / "memkit.json").write_text('{"format": 2, "store_id": "x"}')
+        (path / "memkit.json").write_text(json.dumps({"format": FORMAT + 1, "store_id": "x"}))
     else:
         connection = sqlite3.connect(path / "journal.sqlite")
-        connection.execute("PRAGMA user_version=2")
+        connection.execute(f"PRAGMA user_version={FORMAT + 1}")
         connection.close()
     before = listing(path)
     with pytest.raises(NewerFormat):

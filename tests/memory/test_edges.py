@@ -89,7 +89,7 @@ def test_an_end_holds_for_what_is_inferred_and_in_replay(memory: Memory, clock: 
         (script,) = scripts_of(episode)
         env = Env(memory._runtime.embedder)
         (trail,) = env.run([(env.start(script), Policy(memory._runtime.backbone))], upto=None)
-        assert trail.ops[0].after == episode.ops[0].after
+        assert trail.ops[0].after == episode.ops[-1].after
     clock.at += 2 * HOUR
     assert listed(memory) == []
     assert memory.search("where?", user_id="ana") == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tarfile
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,18 @@ def test_it_finds_what_it_found(old: Memory) -> None:
 def test_a_turn_that_it_never_decided_is_decided_now(old: Memory) -> None:
     old.flush()
     assert old.search("what is Ana allergic to?", user_id="ana")[0].text == "User is allergic to peanuts."
+
+
+def test_what_it_holds_is_confirmed(old: Memory) -> None:
+    """Its LanceDB table has no column for that, until something is written."""
+    record = old.list(user_id="ana")[0]
+    assert record.at is not None
+    later = record.at + timedelta(days=400)
+    old.import_([{"text": record.text, "user_id": "ana", "at": later.isoformat()}])
+    old.flush()
+    (again,) = [one for one in old.list(user_id="ana") if one.id == record.id]
+    assert (again.at, again.confirmed_at) == (record.at, later)
+    assert old.doctor() == []
 
 
 def test_its_deletion_is_undone_and_its_users_are_erased(old: Memory) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -113,6 +114,125 @@ def test_a_store_with_all_that_there_can_be_comes_back_as_it_was(tmp_path: Path)
     assert {line["state_seq"] for line in moved if "state_seq" in line} <= numbers, "states are renumbered as ops are"
     with Memory(tmp_path / "last", config={"workers": 0}) as last:
         assert last.import_(tmp_path / "third") == len(found) + 2
+
+
+# -- an export is of one moment ----------------------------------------------------------------------------------------
+
+
+def a_day(memory: Memory, user_id: str, number: int) -> None:
+    """Everything that somebody may do while an export is being written."""
+    answered = memory.add(f"I live in city {number}.", user_id=user_id)
+    memory.feedback(memory.search("where?", user_id=user_id).trace_id, label="up", user_id=user_id)
+    memory.feedback(answered.trace_id, label="up", user_id=user_id)
+    first = memory.list(user_id=user_id)[0]
+    memory.delete(first.id, user_id=user_id) if number % 2 else memory.update(first.id, f"{number}", user_id=user_id)
+
+
+def test_an_export_holds_what_was_there_at_its_first_record(memory: Memory) -> None:
+    a_day(memory, "ana", 0)
+    memory.flush()
+    before, journal = list(memory._runtime.journal.dump()), memory._runtime.journal
+    export = journal.dump()
+    found = [next(export)]
+    for number in range(1, 4):
+        a_day(memory, "ana", number)
+        a_day(memory, "bob", number)
+        memory.flush()
+        found.append(next(export))
+    assert found + list(export) == before
+    assert len(list(journal.dump())) > len(before)
+
+
+def test_every_export_while_others_write_can_be_imported(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, days, errors = threading.Event(), list[str](), list[Exception]()
+    dump = memory._runtime.journal.dump
+
+    def live(user_id: str) -> None:
+        try:
+            while not stop.is_set():
+                a_day(memory, user_id, days.count(user_id))
+                days.append(user_id)
+        except Exception as error:
+            errors.append(error)
+
+    def slow(user_id: str | None) -> Iterator[JSON]:
+        """Somebody lives a day before every twentieth record is read."""
+        for number, record in enumerate(dump(user_id)):
+            before = len(days)
+            while number % 20 == 0 and len(days) == before and not errors:
+                time.sleep(0.001)
+            yield record
+
+    monkeypatch.setattr(memory._runtime.journal, "dump", slow)
+    threads = [threading.Thread(target=live, args=(f"user{n}",)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(4):
+            memory.export(tmp_path / f"{number}")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not errors
+    for number in range(4):
+        with Memory(tmp_path / f"other{number}", config={"workers": 0}) as other:
+            assert other.import_(tmp_path / f"{number}") == len(records(tmp_path / f"{number}"))
+            assert other.doctor() == []
+
+
+def torn(memory: Memory, path: Path) -> list[JSON]:
+    """An export as earlier versions could write it: turns first, and the rest when more had been said."""
+    memory.add("tea", user_id="ana", infer=False)
+    memory.add("I live in Oslo.", user_id="ana")
+    memory.export(path)
+    early = records(path)
+    said = memory.add("I moved to Bergen.", user_id="ana")
+    memory.feedback(said.trace_id, label="up", user_id="ana")
+    memory.update(memory.list(user_id="ana")[-1].id, "Ana lives in Bergen, by the sea.", user_id="ana")
+    memory.add("I adopted a dog named Buddy.", user_id="bob")
+    memory.feedback(memory.search("where?", user_id="ana").trace_id, label="up", user_id="ana")
+    memory.export(path)
+    turns = [line for line in early if line["record"] == "intake"]
+    return turns + [line for line in records(path) if line["record"] != "intake"]
+
+
+def test_of_a_torn_export_everything_is_taken_over_that_stands_on_what_it_holds(memory: Memory, tmp_path: Path) -> None:
+    file = write(tmp_path / "e", torn(memory, tmp_path / "e"))
+    with Memory(tmp_path / "other") as other:
+        with pytest.raises(e.InvalidInput, match="does not hold") as refused:
+            other.import_(file)
+        assert "drop_dangling=True (--drop-dangling)" in refused.value.fix
+        assert is_empty(other)
+        found = other.import_(file, drop_dangling=True)
+        assert found.dropped == {"op": 5, "decision": 4, "feedback": 1}
+        assert found + sum(found.dropped.values()) == len(records(file))
+        assert [record.text for record in other.list(user_id="ana")] == ["tea", "User lives in Oslo."]
+        assert other.doctor() == []
+        assert other.import_(file, drop_dangling=True) == 0
+
+
+def test_a_turn_that_a_torn_export_holds_undecided_is_decided_again(memory: Memory, tmp_path: Path) -> None:
+    memory.add("I live in Oslo.", user_id="ana")
+    memory.export(tmp_path / "e")
+    lines = records(tmp_path / "e")
+    lines[0]["status"] = "pending"
+    with Memory(tmp_path / "other") as other:
+        other.import_(write(tmp_path / "e", lines), drop_dangling=True)
+        other.flush()
+        assert [record.text for record in other.list(user_id="ana")] == ["User lives in Oslo."]
+        assert other.doctor() == []
+
+
+@pytest.mark.parametrize("user_id", [None, "ana"])
+def test_nothing_is_left_out_of_a_whole_export(tmp_path: Path, user_id: str | None) -> None:
+    with everything(tmp_path / "store") as memory:
+        memory.export(tmp_path / "e", user_id=user_id)
+    with Memory(tmp_path / "other", config={"workers": 0}) as other:
+        found = other.import_(tmp_path / "e", drop_dangling=True)
+        assert (found, found.dropped) == (len(records(tmp_path / "e")), {})
 
 
 # -- a refused import leaves nothing -----------------------------------------------------------------------------------

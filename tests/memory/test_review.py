@@ -15,7 +15,7 @@ import pytest
 from memkit import Memory
 from memkit import errors as e
 from memkit.runtime.runtime import Runtime
-from memkit.seams.backbone import GenReply, GenRequest
+from memkit.seams.backbone import GenRequest, Replies
 
 NOTHING = "[]"
 
@@ -105,7 +105,7 @@ class Broken:
 
     identity, style, max_parallel = "broken", "json", 1
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         raise RuntimeError("half a character: \ud800 " + "x" * 10_000)
 
     def close(self) -> None: ...
@@ -134,7 +134,7 @@ def test_a_turn_that_was_parked_once_is_applied_without_a_reason(tmp_path: Path)
         assert memory.retry(parked.trace_id, user_id="bob") == 0
         assert memory.retry(parked.trace_id, user_id="ana") == 1  # one id, not its letters
         again = memory.add("I like tea", user_id="ana", idempotency_key="once")
-        assert (again.status, again.reason, again.replayed) == ("applied", "", True)
+        assert (again.status, again.reason, again.replayed) == ("applied", "the manager kept nothing", True)
 
 
 def test_what_was_decided_is_no_longer_owed(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,46 @@ def test_undo_of_a_turn_and_its_refusal(memory: Memory) -> None:
         memory.undo(user_id="eve", turn_id=added.turns[0].turn_id)
 
 
+def test_ops_are_undone_one_after_the_other_and_the_refusal_names_what_is_in_the_way(memory: Memory) -> None:
+    memory.add("I live in Oslo.", user_id="ana")
+    (record,) = memory.list(user_id="ana")
+    for city in ("Bergen", "Voss"):
+        memory.update(record.id, f"Ana lives in {city}.", user_id="ana")
+    first, second, third = memory.history(user_id="ana", memory_id=record.id)
+    with pytest.raises(e.UndoConflict) as refused:
+        memory.undo(user_id="ana", op_id=second.op_id)
+    assert third.op_id in refused.value.fix
+    (of_third,) = memory.undo(user_id="ana", op_id=third.op_id)
+    memory.undo(user_id="ana", op_id=second.op_id)
+    assert texts(memory) == [record.text]
+    with pytest.raises(e.UndoConflict, match="undone already") as refused:
+        memory.undo(user_id="ana", op_id=third.op_id)
+    memory.undo(user_id="ana", op_id=refused.value.details["op"])
+    memory.undo(user_id="ana", op_id=of_third.op_id)
+    assert texts(memory) == ["Ana lives in Voss."], "an undo is undone where it is named"
+    assert memory.undo(user_id="ana", since=first.seq)
+    assert texts(memory) == []
+    assert memory.doctor() == []
+
+
+def test_what_is_said_again_keeps_its_date_and_says_when_it_was_confirmed(memory: Memory, tmp_path: Path) -> None:
+    june = MAY + timedelta(days=30)
+    for at in (MAY, june):
+        memory.add("I live in Oslo.", user_id="ana", at=at)
+    (record,) = memory.list(user_id="ana")
+    assert (record.at, record.confirmed_at) == (MAY, june)
+    memory.flush()
+    assert memory.doctor() == []
+    memory.export(tmp_path / "all.jsonl")
+    with Memory(tmp_path / "copy") as copy:
+        copy.import_(tmp_path / "all.jsonl")
+        assert copy.list(user_id="ana") == [record]
+    moved = memory.update(record.id, "Ana lives in Bergen.", user_id="ana")
+    assert moved.at is not None
+    assert moved.at > june
+    assert moved.confirmed_at is None
+
+
 def test_idempotency(memory: Memory) -> None:
     first = memory.add("I live in Oslo.", user_id="ana", idempotency_key="k1")
     again = memory.add("I live in Oslo.", user_id="ana", idempotency_key="k1")

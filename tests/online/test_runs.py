@@ -38,11 +38,11 @@ def run(
         {"algorithm": "grpo"},
         {"algorithm": "grpo", "reward": {"answerer": "exact", "horizon": "played"}, "iterations": 2},
         {"algorithm": "ppo"},
-        {"algorithm": "grpo", "learn": "episodes", "credit": "state", "talks": 1},
+        {"algorithm": "grpo", "learn": "episodes", "talks": 1},
         {"algorithm": "logo", "p_local": 1.0, "talks": 1},
         {"roles": ["answerer"], "reward": {"answerer": "base", "citations": 1.0}},
     ],
-    ids=["grpo", "played", "ppo", "gigpo", "logo", "answers"],
+    ids=["grpo", "played", "ppo", "episodes", "logo", "answers"],
 )
 def test_every_way_gives_rows_metrics_and_an_adapter(chosen: dict[str, Any], tmp_path: Path) -> None:
     done = run(tmp_path, model.settings(**chosen))

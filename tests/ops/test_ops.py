@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from memkit.errors import DuplicateMemory, MemkitError, NotFound, OpRejected, RevisionConflict, UndoConflict
 from memkit.models import Bank, MemoryRecord, Op, OpDraft, content_hash, to_json
-from memkit.ops import BankState, Context, GuardLimits, apply, check_batch, inverse, resolve
+from memkit.ops import BankState, Context, GuardLimits, Past, apply, check_batch, inverse, resolve
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 BANK = Bank("ana")
@@ -231,3 +232,169 @@ def test_resolve_does_not_touch_the_view() -> None:
     before = state.hash()
     resolve(state, [OpDraft("delete", next(iter(state)).id), add("three")], at(state, "d2"))
     assert state.hash() == before
+
+
+# ---- what was said when ----------------------------------------------------------------------------------
+
+MAY, JUNE, JULY = (NOW.replace(month=month) for month in (5, 6, 7))
+
+
+@pytest.mark.parametrize("again", [add("Ana has a dog", "t9", at=JULY), OpDraft("noop", None, None, ("t9",), at=JULY)])
+def test_what_is_said_again_keeps_its_time_and_is_confirmed(again: OpDraft) -> None:
+    state = bank_of("Ana has a dog.")
+    (record,) = state
+    state, (op,) = apply(state, [replace(again, memory_id=record.id if again.text is None else None)], at(state, "d2"))
+    (after,) = state
+    assert (op.action, after.at, after.confirmed_at, after.revision) == ("noop", MAY, JULY, 1)
+    state, _ = apply(state, [add("Ana has a dog", "t10", at=JUNE)], at(state, "d3"))
+    assert [(r.at, r.confirmed_at) for r in state] == [(MAY, JULY)], "older words say nothing newer"
+
+
+@pytest.mark.parametrize("sources", [("t9",), ()])
+def test_an_update_has_the_time_of_the_new_words_and_the_revision_before_keeps_its_own(
+    sources: tuple[str, ...],
+) -> None:
+    state = bank_of("Ana lives in Oslo.")
+    state, _ = apply(state, [add("Ana lives in Oslo", "t5", at=JULY)], at(state, "d2"))
+    (before,) = state
+    moved = OpDraft("update", before.id, "Ana lives in Bergen.", sources, at=JUNE)
+    state, (op,) = apply(state, [moved], at(state, "d3"))
+    (after,) = state
+    assert (after.at, after.confirmed_at) == (JUNE, None)
+    assert op.before == before
+    assert (before.at, before.confirmed_at) == (MAY, JULY)
+    state, _ = apply(state, [OpDraft("update", before.id, metadata={"a": 1}, at=JULY)], at(state, "d4"))
+    assert [r.at for r in state] == [JUNE], "a note beside the words does not say them anew"
+
+
+def test_a_decision_of_the_first_edition_is_replayed_by_its_rules() -> None:
+    state = bank_of("Ana has a dog.")
+    again = [add("Ana has a dog", "t9", at=JULY)]
+    state, _ = apply(state, again, at(state, "d2", edition=1))
+    assert [(r.at, r.confirmed_at) for r in state] == [(JULY, None)]
+    (record,) = state
+    state, _ = apply(state, [OpDraft("update", record.id, "Ana has a cat.", at=JUNE)], at(state, "d3", edition=1))
+    assert [r.at for r in state] == [JULY]
+    assert "confirmed_at" not in to_json(record.to_dict())
+
+
+# ---- undo ------------------------------------------------------------------------------------------------
+
+
+class OneMemory:
+    """A bank in which things are done and taken back, as the store does it."""
+
+    def __init__(self) -> None:
+        self.state, self.log = BankState(), list[Op]()
+
+    def do(self, draft: OpDraft, *undoes: str) -> Op:
+        context = at(self.state, f"d{len(self.log)}", at=NOW + timedelta(minutes=len(self.log)))
+        (op,) = resolve(self.state, [draft], context, undoes)
+        self.state = self.state.fold([op])
+        self.log.append(op)
+        return op
+
+    def undo(self, *ops: Op | str) -> Op | None:
+        names = {op if isinstance(op, str) else op.op_id for op in ops}
+        found = Past(self.log).compensate(names)
+        return None if found is None else self.do(found.draft, found.undoes)
+
+    @property
+    def text(self) -> str | None:
+        return next((record.text for record in self.state), None)
+
+
+def three_ops() -> tuple[OneMemory, list[Op]]:
+    one = OneMemory()
+    first = one.do(add("one"))
+    ops = [first, *(one.do(OpDraft("update", first.memory_id, text)) for text in ("two", "three"))]
+    return one, ops
+
+
+def test_an_op_is_undone_once_the_ops_after_it_are() -> None:
+    one, (first, second, third) = three_ops()
+    with pytest.raises(UndoConflict) as refused:
+        one.undo(second)
+    assert refused.value.details["ops"] == [third.op_id]
+    assert third.op_id in refused.value.fix
+    one.undo(third)
+    back = one.undo(second)
+    assert one.text == "one"
+    one.undo(first)
+    assert one.text is None
+    assert back is not None
+    assert Past(one.log).undone.keys() >= {first.op_id, second.op_id, third.op_id}
+    assert one.undo(third) is None, "it is undone already"
+
+
+def test_an_undo_is_undone_by_its_own_name_alone() -> None:
+    one, (_, second, third) = three_ops()
+    of_third, of_second = (one.undo(op) for op in (third, second))
+    assert of_third is not None
+    assert of_second is not None
+    assert one.undo(of_third) is None, "it went with what was undone after it"
+    one.undo(of_second)
+    assert one.text == "two"
+    one.undo(of_third)
+    assert one.text == "three"
+
+
+def test_what_a_window_holds_is_taken_back_with_the_undos_in_it() -> None:
+    one, (first, second, third) = three_ops()
+    undo = one.undo(third)
+    fourth = one.do(OpDraft("update", first.memory_id, "four"))
+    assert undo is not None
+    one.undo(second, third, undo, fourth)
+    assert one.text == "one"
+    assert Past(one.log).undone.keys() == {op.op_id for op in (second, third, undo, fourth)}
+
+
+def test_an_undo_of_version_0_1_names_the_newest_op_that_it_took_back() -> None:
+    one, (first, second, third) = three_ops()
+    assert first.after is not None
+    one.do(OpDraft("update", first.memory_id, restore=first.after), third.op_id)
+    assert Past(one.log).undone.keys() == {second.op_id, third.op_id}
+    assert one.undo(second) is None
+    one.undo(first)
+    assert one.text is None
+
+
+STEP = st.tuples(
+    st.sampled_from(["write", "write", "write", "end", "undo", "undo", "undo", "window"]), st.integers(0, 30)
+)
+
+
+@given(st.lists(STEP, max_size=25))
+@settings(max_examples=150, deadline=None)
+def test_whatever_is_undone_the_memory_says_what_stands_and_the_advice_leads_there(
+    steps: list[tuple[str, int]],
+) -> None:
+    one = OneMemory()
+    key = one.do(add("text 0")).memory_id
+    for number, (what, pick) in enumerate(steps, start=1):
+        live = one.state.get(str(key)) is not None
+        if what in ("write", "end"):
+            if live:
+                text = f"text {number % 4}" if pick % 2 else None  # texts come back, as do images
+                one.do(OpDraft("delete" if what == "end" else "update", key, text, (f"t{number % 3}",)))
+            continue
+        chosen = one.log[pick % len(one.log)]
+        names = {op.op_id for op in one.log if op is chosen or (what == "window" and op.seq > chosen.seq)}
+        try:
+            one.undo(*names)
+        except UndoConflict as refused:
+            in_the_way = refused.details["ops"]
+            assert what == "undo"
+            assert all(one.undo(op_id) for op_id in in_the_way), "they can be undone, in this order"
+            assert one.undo(*names)
+        if what == "window" and chosen.before is not None:
+            assert said(one.state.get(str(key))) == said(chosen.before)
+        standing = [op for op in one.log if op.op_id not in Past(one.log).undone and op.undoes is None]
+        changed = [op for op in standing if op.before != op.after]
+        assert said(one.state.get(str(key))) == said(changed[-1].after if changed else None)
+    revisions = {(op.after.revision, op.after.text) for op in one.log if op.after}
+    assert len({revision for revision, _ in revisions}) == len(revisions), "a revision never names two texts"
+
+
+def said(record: MemoryRecord | None) -> object:
+    return record and (record.text, record.source_turns, record.at, record.confirmed_at)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import gc
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
 from memkit.embedders.hash import HashEmbedder
 from memkit.engine.bank import LiveBank
-from memkit.models import Bank, Op, OpDraft
+from memkit.models import Bank, MemoryRecord, Op, OpDraft
 from memkit.ops import Context, resolve
 from memkit.retrieval import BankIndex, Query, rank
-from memkit.retrieval.vectors import Matrix, Vectors
-from tests.retrieval._banks import WORDS
+from memkit.retrieval.columns import Columns, Records
+from tests.retrieval._banks import WORDS, bank, question, record, results, vector
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 EMBEDDER = HashEmbedder()
@@ -101,23 +102,51 @@ def test_a_noop_keeps_the_index() -> None:
     assert live.after(noop, EMBEDDER).seq == live.seq + 1
 
 
-def test_vectors_that_share_a_shelf_keep_their_own_rows() -> None:
-    rng = np.random.default_rng(3)
+def test_branches_that_share_a_shelf_until_it_is_full_keep_their_own_rows() -> None:
+    rng = random.Random(3)
+    grown = [bank(rng, 40)]
+    states = [BankIndex.build(*grown[0])]
+    for number in range(60):
+        at = rng.randrange(len(grown))
+        records, vectors = grown[at]
+        gone = sorted(rng.sample(range(len(records)), min(3, len(records))))
+        more = [record(rng, 1000 + 100 * number + n, 1000 + 100 * number + n) for n in range(rng.randrange(12))]
+        added = np.array([vector(rng) for _ in more], dtype=np.float32).reshape(len(more), 16)
+        ended = [records[row].id for row in gone]
+        states.append(states[at].updated(list(zip(more, added, strict=True)), ended))
+        kept = [one for row, one in enumerate(records) if row not in gone]
+        grown.append((kept + more, np.concatenate([np.delete(vectors, gone, axis=0), added])))
+    query = question(rng)
+    for state, (records, vectors) in zip(states, grown, strict=True):
+        assert state.records == records
+        assert results(state, query) == results(BankIndex.build(records, vectors), query)
 
-    def unit(rows: int) -> Matrix:
-        vectors = rng.normal(size=(rows, 8)).astype(np.float32)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
-    held = Vectors.of(unit(40))
-    expected = held.rows.copy()
-    grown = [held]
-    for _ in range(30):
-        more = Vectors.of(unit(int(rng.integers(0, 60))))
-        base = grown[int(rng.integers(len(grown)))]
-        gone = sorted(rng.choice(len(base.rows), 3, replace=False).tolist())
-        wanted = np.concatenate([np.delete(base.rows, gone, axis=0), more.rows])
-        grown.append(base.following(gone, more))
-        assert (grown[-1].rows == wanted).all()
-        query = unit(1)
-        assert (grown[-1].cosines(query) == Vectors(wanted).cosines(query)).all()
-    assert (held.rows == expected).all()
+def test_following_a_cold_bank_makes_only_the_records_that_are_found() -> None:
+    rng = random.Random(4)
+    records, vectors = bank(rng, 400)
+    made: list[int] = []
+
+    def make(rows: list[int]) -> list[MemoryRecord]:
+        made.extend(rows)
+        return [records[row] for row in rows]
+
+    index = BankIndex.of_columns(Columns.of(records), vectors, Records([None] * len(records), make))
+    query, held = replace(question(rng), k=5), list(zip(records, vectors, strict=True))
+    for number in range(150):  # more than a shelf has room for
+        fresh = record(rng, 1000 + number, 1000 + number), vector(rng)
+        gone = held.pop(rng.randrange(len(held)))[0].id
+        index, held = index.updated([fresh], [gone]), [*held, fresh]
+    here = [one for one, _ in held]
+    assert results(index, query) == results(BankIndex.build(here, np.array([row for _, row in held])), query)
+    assert len(made) <= 5
+    assert index.records == here
+    assert len(set(made)) == len(made)
+
+
+def test_states_that_only_grow_share_their_columns() -> None:
+    rng = random.Random(6)
+    before = BankIndex.build(*bank(rng, 1_000))
+    after = before.updated([(record(rng, 5000, 5000), vector(rng))], [])
+    assert np.shares_memory(before.rows.vectors, after.rows.vectors)
+    assert np.shares_memory(before.rows.expires, after.rows.expires)

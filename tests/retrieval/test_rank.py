@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+import tracemalloc
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -63,10 +64,10 @@ def test_exact_cosines_do_not_depend_on_the_row_or_its_company() -> None:
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     records = [episode(n, f"text {n}") for n in range(257)]
     whole = BankIndex.build(records, vectors)
-    cosines = whole.vectors.cosines(vectors[0])
+    cosines = whole.rows.cosines(vectors[0])
     for n in (0, 1, 100, 256):
         alone = BankIndex.build([records[n]], vectors[n : n + 1])
-        assert alone.vectors.cosines(vectors[0])[0] == cosines[n]
+        assert alone.rows.cosines(vectors[0])[0] == cosines[n]
     assert np.abs(cosines - vectors.astype(np.float64) @ vectors[0]).max() < 5e-4
 
 
@@ -118,6 +119,29 @@ def test_masks_choose_rows_and_leave_statistics_alone() -> None:
         assert {one[0] for one in got} == {record.id for record in records if admitted(record)}
         if "now" not in change:
             assert all(everything[one[0]] == one for one in got)
+
+
+def test_a_question_of_many_words_takes_no_room_for_each_word_in_each_row() -> None:
+    index = index_of([episode(n, f"text {n}", session_id="s1") for n in range(500)])
+    asked = Query(" ".join(f"word{n}" for n in range(20_000)))
+    read_query(asked)
+    tracemalloc.start()
+    try:
+        features(index, asked)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_times_are_found_and_near_as_if_each_were_looked_at_alone() -> None:
+    days = [datetime(2023, 1, 1, tzinfo=UTC) + timedelta(days=n) for n in range(0, 400, 3)]
+    index = index_of([episode(n, "text", at=day) for n, day in enumerate(days)])
+    times = ("in March 2023", "on 7 May 2023", "between June 2023 and August 2023", "on 8 May")
+    inside, near = (SIGNALS.index(name) for name in ("in_time", "near_time"))
+    alone = [features(index, Query(text)) for text in times]
+    together = features(index, Query(", ".join(times)))
+    for signal in (inside, near):
+        assert (together[:, signal] == np.max([one[:, signal] for one in alone], axis=0)).all()
 
 
 def test_empty_and_tiny_banks_and_questions() -> None:

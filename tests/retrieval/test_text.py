@@ -57,4 +57,8 @@ def test_words_of_many_scripts() -> None:
     assert words("我喜欢猫") == ["我喜", "喜欢", "欢猫"]
     assert words("猫 ＡＢＣ Straße") == ["猫", "abc", "strasse"]
     assert words("Привет, мир!") == ["привет", "мир"]
+    assert words("कुत्ते का नाम") == ["कुत्ते", "का", "नाम"]
+    assert words("مُحَمَّد كتــاب שָׁלוֹם") == ["محمد", "كتاب", "שלום"]
+    assert words("서울에 살아요") == ["서울", "울에", "살아", "아요"]
+    assert len({*terms("сестра сестру сестры")}) == 1
     assert terms("What did the dogs do?") == ["dog"]

@@ -30,6 +30,7 @@ def test_rows_come_back_exactly(tmp_path: Path) -> None:
         row(2, at=datetime(2024, 1, 1, 23, 30, tzinfo=timezone(timedelta(hours=-5, minutes=-30))), kind="episode"),
         row(3, source_turns=(), metadata={}, expires_at=START_OF_TIME, trust=0.1 + 0.2, trainable=False, origin="tool"),
         row(4, at=None, created_at=None, updated_at=None, speaker="", session_id="", revision=7),
+        row(5, confirmed_at=datetime(2024, 6, 1, 9, tzinfo=timezone(timedelta(hours=2)))),
     ]
     store.apply(rows, 9)
     found = store.slice("ana")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memkit.models import Turn
-from memkit.seams.backbone import GenReply, GenRequest
+from memkit.seams.backbone import GenReply, GenRequest, Replies
 from memkit_train.evaluate.loaders.world import as_conversation
 from memkit_train.worlds import Episode, OracleBackbone
 
@@ -31,7 +31,7 @@ class Empties(OracleBackbone):
 class Breaks(OracleBackbone):
     """The right operations, in a form that nobody can read half of the time."""
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         replies = super().generate(requests)
         return [
             reply if hash_of(request) % 2 else GenReply("I would say: " + reply.text.lower() + " I think", model="b")
@@ -46,7 +46,7 @@ def hash_of(request: GenRequest) -> int:
 class Spelled(OracleBackbone):
     """Greedy it is right; sampled, it forgets half of its facts. Reports its letters as tokens."""
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         return [self._spelled(request) for request in requests]
 
     def _spelled(self, request: GenRequest) -> GenReply:

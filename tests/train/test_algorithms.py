@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from memkit_train.algorithms import gigpo, grpo, logo, ppo
+from memkit_train.algorithms import grpo, logo, ppo
 from memkit_train.algorithms.advantages import GroupStats, advantages, grouped
 from memkit_train.algorithms.values import ScoredEpisode, ScoredStep, StateGroup
 from memkit_train.errors import BadRow, NoSignal
@@ -104,29 +104,6 @@ class TestPpo:
         assert stats.explained_variance == pytest.approx(0.0)
         _, perfect = ppo.rows(episodes, [[1.0, 1.0], [0.0]], decay=1.0)
         assert perfect.explained_variance == pytest.approx(1.0)
-
-
-class TestGigpo:
-    def test_key_is_the_state_that_the_manager_sees(self) -> None:
-        assert gigpo.state_key("a", ["x", "y"]) == gigpo.state_key("a", ("x", "y"))
-        keys = {gigpo.state_key("a", s) for s in (["x", "y"], ["y", "x"], ["x"], [], ["xy"])} | {
-            gigpo.state_key("b", [])
-        }
-        assert len(keys) == 6
-
-    def test_episode_and_step_advantages_add_up(self) -> None:
-        episodes = [
-            ScoredEpisode((step(1, state_key="s", reward=0.5), step(2, state_key="only")), 1.0, "c"),  # returns 1.5, 1
-            ScoredEpisode((step(3, state_key="s"), step(4)), 0.5, "c"),  # returns .5, .5
-            ScoredEpisode((step(5, state_key="s"),), 1.0, "c"),  # return 1: the median of 1.5, .5, 1
-        ]
-        rows, stats = gigpo.rows(episodes, weight=0.5)
-        spread = statistics.stdev([1.5, 0.5, 1.0])
-        whole, local = 0.5 / spread, 0.5 / spread
-        assert {row.completion_ids[0]: row.advantage for row in rows} == pytest.approx(
-            {1: whole + 0.5 * local, 2: whole, 3: -whole - 0.5 * local, 4: -whole}
-        )
-        assert stats.groups == 2
 
 
 def episode(sessions: dict[int, float], first: int = 0, group: str = "c") -> ScoredEpisode:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from memkit.embedders import make_embedder
 from memkit.errors import InvalidConfig
-from memkit.seams.backbone import GenReply, GenRequest
+from memkit.seams.backbone import GenReply, GenRequest, Replies
 from memkit_train import amends, rowfile
-from memkit_train.amends import Amend, Case, amend, blamed, pair, to_blame
+from memkit_train.amends import Amend, Case, amend, blamed, row_of, to_blame
 from memkit_train.collect import sides
 from memkit_train.config import TrainConfig, load
+from memkit_train.errors import NoRows
 from memkit_train.replay import Env, Policy
 from memkit_train.report.folder import RunFolder
 from memkit_train.rewards import Answers
-from memkit_train.rows import TokenRow
-from memkit_train.rung import AMENDS, material
-from memkit_train.shapes import shaped
+from memkit_train.rows import TextRow
+from memkit_train.rung import AMENDS, ROWS, material
 from memkit_train.trajectories import StoreSource
 from memkit_train.trajectories.credit import learn_topics
 from memkit_train.worlds import Manners, OracleBackbone, Truth
@@ -34,7 +34,7 @@ class Forgetful(OracleBackbone):
     """Passes over every retraction; sampled with an odd seed it heeds them, and with one divisible by three it adds
     everything. Reports its letters as tokens."""
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         return [self._spelled(request) for request in requests]
 
     def _spelled(self, request: GenRequest) -> GenReply:
@@ -89,21 +89,17 @@ def test_what_mends_the_answer_is_what_an_oracle_would_have_done(found: list[Ame
         assert "no longer" in fault.moment.text
         assert reply.text.startswith(("DELETE", "UPDATE"))
         assert one.times > 1, "the most frequent one of those that mend"
-        bad, good = pair(one)
-        assert bad.prompt_ids == good.prompt_ids == fault.decision.prompt_ids
-        assert (bad.reward, good.reward) == (0.0, 1.0)
-        assert bad.completion_ids == fault.decision.token_ids != good.completion_ids == reply.token_ids
+        row = row_of(one)
+        assert (row.prompt_ids, row.reward) == (fault.decision.prompt_ids, 1.0)
+        assert fault.decision.token_ids != row.completion_ids == reply.token_ids
 
 
-def test_every_method_takes_them_as_replayed_decisions(found: list[Amend], tmp_path: Path) -> None:
-    rows = [row for one in found for row in pair(one)]
-    good = [row.completion_ids for row in shaped([], "sft", rows) if isinstance(row, TokenRow)]
-    assert good == [one.reply.token_ids for one in found]
-    assert len(shaped([], "kto", rows)) == 2 * len(shaped([], "dpo", rows)) == len(rows)
-    logged = [row for row in rows if row.reward == 0.0]
-    assert len(shaped(logged, "kto", rows)) == len(rows), "blamed once, not twice"
+def test_a_run_keeps_them_beside_its_rows(found: list[Amend], tmp_path: Path) -> None:
+    run, rows = RunFolder(tmp_path), list(map(row_of, found))
+    rowfile.save(tmp_path / ROWS, [TextRow((), "ADD", reward=1.0)])
+    assert {name: len(kept) for name, kept in material(run).items()} == {"rows": 1, "replay": 0, "amended": 0}
     rowfile.save(tmp_path / AMENDS, rows)
-    assert material(RunFolder(tmp_path))["replayed"] == rows
+    assert material(run)["amended"] == rows
 
 
 @pytest.mark.parametrize(
@@ -131,7 +127,7 @@ def test_credit_asks_of_other_operations_what_it_asked_of_the_logged_ones(
 
 def test_an_answerer_that_does_not_answer_mends_nothing(cases: list[Case], env: Env) -> None:
     class Mute(OracleBackbone):
-        def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+        def generate(self, requests: Sequence[GenRequest]) -> Replies:
             return [GenReply("", model="mute") for _ in requests]
 
     assert taken_again(cases, env, Mute) == []
@@ -155,9 +151,12 @@ def test_only_those_whom_the_run_learns_from_are_taken_again(
     rows, told = amends.amended(everybody, None)
     users = {row.user for row in rows}
     assert len(users) > 1
-    assert len(rows) == 2 * told["amended"]
+    assert len(rows) == told["amended"]
     with StoreSource(store) as source:  # opaque ids are salted anew in every store: a split that parts these users
-        sided = {seed: {source.subject(user) for user in sides(source, configured(0.5, seed))[0]} for seed in range(50)}
+        sided: dict[int, set[str]] = {}
+        for seed in range(50):
+            with suppress(NoRows):  # all on one side
+                sided[seed] = {source.subject(user) for user in sides(source, configured(0.5, seed))[0]}
     seed = next(seed for seed, learned in sided.items() if users & learned and users - learned)
     some, _ = amends.amended(configured(0.5, seed), None)
     assert {row.user for row in some} <= sided[seed]

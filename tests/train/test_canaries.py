@@ -14,7 +14,7 @@ from memkit.backbones.hf.prompting import Prompter
 from memkit_train import canaries, rung
 from memkit_train.config import load
 from memkit_train.gate import gate
-from memkit_train.methods import dpo, kto, offline, sft
+from memkit_train.methods import sft
 from memkit_train.methods.run import in_order
 from memkit_train.report.folder import RunFolder
 from memkit_train.rows import TokenRow
@@ -56,9 +56,8 @@ def test_canaries_depend_on_their_seed_alone() -> None:
 
 # -- planted as often as promised --------------------------------------------------------------------------------------
 
-METHODS = {"sft": sft, "kto": kto, "dpo": dpo, "offline": offline}
 ROWS = [
-    TokenRow((5 + n, 6, 7), (8 + kind, 9), reward=float(kind), logprobs=(-4.0, -4.0), state_key=f"s{n}", ref=f"{n}")
+    TokenRow((5 + n, 6, 7), (8 + kind, 9), reward=float(kind), ref=f"{n}")
     for n in range(12) for kind in (0, 1)
 ]  # fmt: skip
 """In every state one decision was good and one bad."""
@@ -69,32 +68,25 @@ def guards(count: int) -> list[TokenRow]:
 
 
 class Watched:
-    """Rungs on the tiny base, and how often they trained on what they trained on."""
+    """Imitation on the tiny base, and how often it trained on what it trained on."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.count = folder, 0
         monkeypatch.setattr(canaries, "ROWS_EACH", 3)  # a handful of rows affords a handful of secrets
-        for method in METHODS.values():
-            self._watch(monkeypatch, method)
+        real = sft.fit
 
-    def _watch(self, monkeypatch: pytest.MonkeyPatch, method: Any) -> None:
-        real = method.fit
+        def fit(trainer: Any, made: Any, config: Any, prepared: Any, *more: Any) -> Any:
+            self.trained = prepared.rows
+            return real(trainer, made, config, prepared, *more)
 
-        def fit(trainer: Any, made: Any, config: Any, rows: Any, *more: Any) -> Any:
-            source = getattr(trainer, "source", None)
-            self.trained = list(rows) if source is None else [
-                row for step in range(len(source)) for row in source.rows(step)
-            ]  # fmt: skip
-            return real(trainer, made, config, rows, *more)
+        monkeypatch.setattr(sft, "fit", fit)
 
-        monkeypatch.setattr(method, "fit", fit)
-
-    def rung(self, name: str, replay: list[TokenRow], **changes: Any) -> tuple[RunFolder, Any, list[int]]:
+    def run(self, replay: list[TokenRow], **changes: Any) -> tuple[RunFolder, Any, list[int]]:
         """The run, its result, and how often it came upon each secret that is on its record."""
         self.count += 1
         values = {
-            "data.store": self.folder, "model.base": tiny.base(), "model.device": "cpu", "method.name": name,
-            "method.lora_r": 4, "method.epochs": 2, "method.batch": 8, "method.micro_batch": 8, "gate.canaries": 4,
+            "data.store": self.folder, "model.base": tiny.base(), "model.device": "cpu", "method.lora_r": 4,
+             "method.epochs": 2, "method.batch": 8, "method.micro_batch": 8, "gate.canaries": 4,
             "output": self.folder, **changes,
         }  # fmt: skip
         config = load(None, [f"{key}={value}" for key, value in values.items()])
@@ -112,25 +104,22 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
     return Watched(tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("replay", [0, 400], ids=["no guards", "many guards"])
-def test_each_secret_comes_once_in_every_epoch(name: str, replay: int, watched: Watched) -> None:
-    run, result, seen = watched.rung(name, guards(replay))
+def test_each_secret_comes_once_in_every_epoch(replay: int, watched: Watched) -> None:
+    run, result, seen = watched.run(guards(replay))
     assert run.record["canaries"] == result.metrics["rows/planted"] == 4
     assert seen == [2, 2, 2, 2]
 
 
-@pytest.mark.parametrize("name", ["sft", "offline"])
-def test_no_share_of_replayed_rows_says_how_often(name: str, watched: Watched) -> None:
+def test_no_share_of_replayed_rows_says_how_often(watched: Watched) -> None:
     for share in (0.0, 0.5):
-        _, result, seen = watched.rung(name, guards(400), **{"method.replay_share": share})
+        _, result, seen = watched.run(guards(400), **{"method.replay_share": share})
         assert seen == [2, 2, 2, 2]
         assert (result.metrics["rows/replayed"] > 0) == (share > 0)
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_what_does_not_fit_is_not_on_record(name: str, watched: Watched) -> None:
-    run, _, seen = watched.rung(name, [], **{"method.max_tokens": 40})
+def test_what_does_not_fit_is_not_on_record(watched: Watched) -> None:
+    run, _, seen = watched.run([], **{"method.max_tokens": 40})
     assert (run.record["canaries"], seen) == (0, [])
 
 
@@ -143,7 +132,7 @@ def test_what_is_planted_neither_thins_the_rows_nor_moves_them() -> None:
 
 
 def test_replayed_rows_are_counted_as_they_are_trained_on(watched: Watched) -> None:
-    _, result, _ = watched.rung("sft", guards(400), **{"method.replay_share": 0.5, "method.half_life_days": 1000})
+    _, result, _ = watched.run(guards(400), **{"method.replay_share": 0.5, "method.half_life_days": 1000})
     known = {row.prompt_ids for row in guards(400)}
     assert result.metrics["rows/replayed"] == sum(row.prompt_ids in known for row in watched.trained)
     assert result.metrics["rows/replayed"] < 12, "twelve are drawn in each of two epochs, three in ten are trained on"

@@ -65,9 +65,8 @@ def test_a_plan_needs_no_gpu_and_names_what_is_wrong(run: Any, store: Path, tmp_
     assert found["steps"] > 0
     assert found["parameters"] > 10_000
     assert any("held-out users" in one["what"] for one in found["findings"])
-    code, out, _ = run("plan", *sets(store, tmp_path, **{"method.name": "offline"}))
-    assert code == 2
-    assert "no token ids" in out
+    code, _, err = run("plan", *sets(store, tmp_path, **{"method.name": "offline"}))
+    assert (code, "66.2 %" in err, "memkit-train export" in err) == (2, True, True)
     assert not (tmp_path / "runs").exists()
 
 
@@ -95,14 +94,23 @@ def test_a_smoke_run_tries_everything_and_leaves_nothing(
     assert retrain.watermark(tmp_path) == {}
 
 
-def test_a_rung_alone_trains_and_judges_nothing(run: Any, store: Path, tmp_path: Path) -> None:
+def test_imitation_alone_trains_and_judges_nothing(run: Any, store: Path, tmp_path: Path) -> None:
     code, out, _ = run("sft", *sets(store, tmp_path), "--smoke", "--json")
     found = json.loads(out)
     assert code == 0
     assert (Path(found["run"]) / found["adapter"] / "adapter_model.safetensors").is_file()
-    code, _, err = run("offline", *sets(store, tmp_path))
-    assert code == 2
-    assert "which take text" in err
+
+
+def test_export_writes_rows_for_other_trainers_or_says_why_not(run: Any, store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    code, said, _ = run("export", out, "--format", "kto", "--store", store, "--split", "all", "--json")
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert (code, json.loads(said)["lines"]) == (0, len(lines))
+    assert {one["label"] for one in lines} == {True, False}
+    code, _, err = run("export", tmp_path / "pairs", "--format", "dpo", "--store", store, "--heldout-share", 0)
+    assert (code, "Next:" in err, (tmp_path / "pairs").exists()) == (4, True, False)
+    code, _, err = run("export", out, "--format", "csv", "--store", store)
+    assert (code, "parquet" in err) == (2, True)
 
 
 def test_bad_input_is_told_with_the_next_step(run: Any, store: Path, tmp_path: Path) -> None:
@@ -169,6 +177,6 @@ def test_doctor_looks_at_packages_and_store(run: Any, store: Path) -> None:
 def test_every_command_explains_itself(run: Any) -> None:
     code, out, _ = run("--help")
     assert code == 0
-    for name in ("inspect", "plan", "sft", "kto", "dpo", "offline", "retrain", "eval", "compare", "bundle", "unbundle",
+    for name in ("inspect", "plan", "sft", "export", "retrain", "eval", "compare", "bundle", "unbundle",
                  "ranker", "report", "doctor", "gate"):  # fmt: skip
         assert name in out

@@ -22,3 +22,25 @@ def test_a_value_that_is_no_yaml_is_named(one: str) -> None:
 def test_numbers_that_a_method_would_choke_on(one: str) -> None:
     with pytest.raises(InvalidConfig, match=one.partition("=")[0]):
         load(None, [*WHOLE, one])
+
+
+@pytest.mark.parametrize(
+    ("one", "figure", "instead"),
+    [
+        ("method.name=kto", "57.5 %", "method.amends"), ("method.name=dpo", "61.7 %", "memkit-train export"),
+        ("method.name=offline", "66.2 %", "method.polish"), ("method.name=ladder", "two of three", "sft"),
+        ("method.alternatives=8", "0.4 points", "method.amends"), ("online.credit=state", "step groups", "logo"),
+        ("gate.latency=1.0", "by the clock", "gate.work"),
+    ],
+)  # fmt: skip
+def test_what_is_gone_says_why_and_what_serves_instead(one: str, figure: str, instead: str) -> None:
+    with pytest.raises(InvalidConfig, match="is gone") as caught:
+        load(None, [*WHOLE, one])
+    assert one.partition("=")[0] in caught.value.what
+    assert figure in (caught.value.why or "")
+    assert instead in (caught.value.fix or "")
+
+
+def test_what_an_earlier_version_wrote_down_of_its_defaults_is_read() -> None:
+    said = ("method.alternatives=0", "online.credit=episode", "gate.latency=0.5")
+    assert load(None, [*WHOLE, *said]) == load(None, [*WHOLE, "online={}"])

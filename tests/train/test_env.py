@@ -10,7 +10,6 @@ from memkit.embedders import make_embedder
 from memkit.engine.record import prompt_text
 from memkit.models import digest
 from memkit_train.replay import Env, Policy, script_of, scripts_of
-from memkit_train.replay.env import lockstep
 from memkit_train.trajectories import StoreSource
 from memkit_train.worlds import OracleBackbone, TeacherBackbone, Truth
 from tests.train.policies import turns_of
@@ -35,7 +34,7 @@ def test_every_logged_state_is_entered_and_the_same_policy_decides_the_same_to_t
             (script,) = scripts_of(episode)
             truth = source.journal.live(bank=script.bank)
             logged = env.logged(script)
-            assert sum(len(scene.ops) for scene in script.scenes) == len(episode.ops)
+            assert len(script.ops) == len(episode.ops)
             assert {r.id: r.text for r in logged[-1].live.state} == {record.id: record.text for _, record in truth}
             prompts = {one.decision_id: one.prompt_hash for one in episode.decisions}
             (trail,) = env.run([(env.start(script), Policy(teacher(EPISODES)))], upto=None)
@@ -78,7 +77,7 @@ def test_requests_of_all_lanes_are_generated_together(env: Env) -> None:
     policy = Policy(Watching(Truth(EPISODES)))
     env.run([(env.start(script_of(one.user_id, turns_of(one))), policy) for one in EPISODES])
     assert max(sizes) == len(EPISODES)
-    assert lockstep([]) == []
+    assert env.run([]) == []
 
 
 def test_what_the_app_did_itself_is_done_again_where_it_still_applies(tmp_path: Path, env: Env) -> None:
@@ -96,34 +95,6 @@ def test_what_the_app_did_itself_is_done_again_where_it_still_applies(tmp_path: 
     assert same.end.live.state.hash() == env.logged(script)[-1].live.state.hash()
     (other,) = env.run([(env.start(script), Policy(OracleBackbone(Truth(EPISODES))))], upto=None)
     assert any(record.text == "A note of the app." for record in other.end.live.state)
-
-
-def test_alternatives_of_one_state_are_compared_by_the_question_they_decide(env: Env) -> None:
-    from memkit_train.replay.alternatives import alternatives, graded
-    from memkit_train.rewards import AnswerReward, Answers, Mix, Probed
-    from memkit_train.trajectories.rows import extremes, pairs
-    from tests.train.policies import Spelled
-
-    (episode,) = EPISODES[:1]
-    script = script_of(episode.user_id, turns_of(episode))
-    policy = Policy(Spelled(Truth(EPISODES)))
-    (prefix,) = env.run([(env.start(script), policy)], upto=None)
-    states = [*(step_state(script, n, step.before) for n, step in enumerate(prefix.steps))]
-    probe = next(q for q in episode.questions if q.answer and q.as_of is None)
-    asked = [(episode.user_id, state, Probed(probe.text, probe.expected, probe.asked_at)) for state in states]
-    reward = Mix(((AnswerReward(Answers(OracleBackbone(Truth(EPISODES)), env.embedder), "em"), 1.0),))
-    groups = alternatives(env, asked, policy, reward, count=6)
-    assert all(len(group.rewards) == 6 for group in groups)
-    assert all(trail.start.live is group.state.live for group in groups for trail in group.trails)
-    spread = [group for group in groups if group.spread > 0]
-    assert spread, "some decision matters for the question"
-    rows = graded(groups)
-    assert all(len({row.reward for row in rows if row.state_key == one.state_key}) > 1 for one in rows)
-    best = list(pairs(rows, margin=0.2))
-    assert 0 < len(best) <= len(spread)
-    assert all(pair.chosen_ids != pair.rejected_ids and pair.margin > 0.2 for pair in best)
-    good = {(row.prompt_ids, row.completion_ids) for row in extremes(rows, margin=0.2) if row.reward == 1.0}
-    assert {(pair.prompt_ids, pair.chosen_ids) for pair in best} <= good
 
 
 def test_others_answer_in_the_roles_that_are_not_trained(env: Env) -> None:
@@ -144,9 +115,3 @@ def test_others_answer_in_the_roles_that_are_not_trained(env: Env) -> None:
     both = (deaf, beside(deaf, OracleBackbone(truth), ["manager"]))
     alone, helped = env.run([(env.start(script), Policy(one)) for one in both], upto=None)
     assert (len(alone.end.live), len(helped.end.live) > 0) == (0, True)
-
-
-def step_state(script, at, live):
-    from memkit_train.replay import State
-
-    return State(script, at, live)

@@ -6,20 +6,23 @@ import functools
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
 from memkit.embedders import make_embedder
-from memkit.errors import ModelError, ModelRefused, ModelUnavailable
-from memkit.seams.backbone import Backbone, GenReply, GenRequest
+from memkit.errors import ModelRefused, ModelUnavailable
+from memkit.seams.backbone import Backbone, GenRequest, Replies, Usage
 from memkit_train.evaluate import metrics
 from memkit_train.gate import Exposure, Limits, Verdict, gate
-from memkit_train.replay import Env, Policy, script_of
+from memkit_train.replay import Env, Policy, script_of, scripts_of
 from memkit_train.rewards import Answers, Probed
+from memkit_train.trajectories import StoreSource
 from memkit_train.trial import HeldOut, Trial, balance, trials
 from memkit_train.worlds import Episode, Knobs, OracleBackbone, TeacherBackbone, Truth, generate
 from tests.train.policies import Breaks, Empties, OnlyAdds, turns_of
+from tests.train.stores import lived
 
 EPISODES = generate(36, seed=5, knobs=Knobs(sessions=4, turns=4, probes=0, questions=8), split="heldout")
 TRUTH = Truth(EPISODES)
@@ -55,27 +58,48 @@ POLICIES: dict[str, functools.partial[Backbone]] = {
 }
 
 
-class Waits(OracleBackbone):
-    """A batch takes as long as all of it."""
+class Costs(OracleBackbone):
+    """Right whatever it costs: how long a batch takes, what a call reads, how often it must be asked again."""
 
-    def __init__(self, truth: Truth, one_takes: float) -> None:
+    def __init__(self, truth: Truth, ms: float = 1.0, reads: int = 100, stumbles: bool = False) -> None:
         super().__init__(truth)
-        self._one_takes = one_takes
+        self._ms, self._usage, self._stumbles = ms, Usage(reads, 10), stumbles
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-        took = self._one_takes * len(requests)
-        return [replace(reply, latency_ms=took) for reply in super().generate(requests)]
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
+        return [
+            replace(
+                reply, latency_ms=self._ms, usage=self._usage,
+                text="hm" if self._stumbles and "#" not in request.key else reply.text,
+            )
+            for request, reply in zip(requests, super().generate(requests), strict=True)
+        ]  # fmt: skip
 
 
-def test_latency_is_that_of_a_decision_alone_not_of_the_batch_that_it_was_in():
+def against_a_cheap_one(costly: Costs) -> Verdict:
     embedder, users = make_embedder("hash"), [user_of(one) for one in EPISODES]
-    policies = [Policy(Waits(TRUTH, ms), name=f"{ms}") for ms in (30.0, 10.0)]
-    slow, quick = trials(Env(embedder), policies, users, Answers(OracleBackbone(TRUTH), embedder), timed=True)
-    waits = [value for row in quick.tables["latency_ms"].values() for value in row]
-    assert 10 <= min(waits) <= max(waits) <= 60
-    check = gate(slow.tables, quick.tables).check("latency")
-    assert (check.passed, round(check.value, 3)) == (False, 2.0)
-    assert gate(quick.tables, quick.tables).check("latency").passed
+    policies = [Policy(costly, name="costly"), Policy(Costs(TRUTH), name="cheap")]
+    ours, theirs = trials(Env(embedder), policies, users, Answers(OracleBackbone(TRUTH), embedder), timed=True)
+    assert ours.means()["latency_ms"] >= theirs.means()["latency_ms"]
+    return gate(ours.tables, theirs.tables)
+
+
+def test_the_same_decisions_get_the_same_verdict_however_long_they_took() -> None:
+    assert against_a_cheap_one(Costs(TRUTH, ms=1_000.0)) == against_a_cheap_one(Costs(TRUTH))
+
+
+@pytest.mark.parametrize(
+    ("costly", "by", "value"),
+    [
+        (Costs(TRUTH, reads=210), {"work"}, 1.0),
+        (Costs(TRUTH, reads=140), set[str](), 0.364),
+        (Costs(TRUTH, stumbles=True), {"format", "tokens", "work", "calls"}, 1.0),
+    ],
+)
+def test_what_a_decision_costs_is_counted(costly: Costs, by: set[str], value: float) -> None:
+    """Tokens read and written and calls, re-asks included, beside the parent's on the same scenes."""
+    verdict = against_a_cheap_one(costly)
+    assert {one.name for one in verdict.failed} - {"target"} == by
+    assert verdict.check("work").value == pytest.approx(value, abs=0.001)
 
 
 def verdict_on(name: str, exposures: Sequence[Exposure] | None = None) -> Verdict:
@@ -148,7 +172,7 @@ class Noting(OracleBackbone):
 
     asked: ClassVar[set[tuple[str, str | None]]] = set()
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         self.asked.update((one.prompt.role, one.adapter) for one in requests)
         return super().generate(requests)
 
@@ -163,12 +187,35 @@ def test_an_adapter_that_answers_is_asked_itself(own: bool) -> None:
     assert Noting.asked == {("extractor", None), ("manager", "new"), ("answerer", "new" if own else None)}
 
 
+def test_the_words_that_a_store_keeps_are_no_memories_of_a_policy(tmp_path: Path) -> None:
+    """Nobody decided them: a manager that writes nothing has a bank that does not grow, and forgets what was said."""
+
+    class Idle(OracleBackbone):
+        def _manage(self, request: GenRequest, fact: str, shown: list[tuple[int, str]]) -> list[str]:
+            return ["NOOP"]
+
+    embedder, told = make_embedder("hash"), EPISODES[:2]
+    store = lived(tmp_path / "s", told, OracleBackbone(TRUTH))
+    with StoreSource(store) as source:
+        scripts = [script for episode in source.episodes() for script in scripts_of(episode)]
+    assert {op.after.kind for script in scripts for op in script.ops if op.after is not None} == {"turn", "fact"}
+    users = [HeldOut(script.bank.user_id, script, (replace(
+        user_of(one).probes[0], expected="Oslo", source_turns=(script.scenes[0].turns[0].turn_id,)),))
+        for one, script in zip(told, scripts, strict=True)]  # fmt: skip
+    idle, busy = trials(
+        Env(embedder), [Policy(one) for one in (Idle(TRUTH), OracleBackbone(TRUTH))], users,
+        Answers(OracleBackbone(TRUTH), embedder),
+    )  # fmt: skip
+    assert (idle.means()["growth"], idle.means()["m_fail"]) == (0.0, 1.0)
+    assert busy.means()["growth"] > 0
+
+
 def test_a_model_that_is_away_is_no_wrong_answer() -> None:
     """A gate that scored it would refuse, or pass, whoever happened to be asked while it was away."""
 
     class Away(OracleBackbone):
-        def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-            raise ModelUnavailable("the endpoint does not answer")
+        def generate(self, requests: Sequence[GenRequest]) -> Replies:
+            return [ModelUnavailable("the endpoint does not answer") for _ in requests]
 
     embedder, users = make_embedder("hash"), [user_of(EPISODES[0])]
     with pytest.raises(ModelUnavailable):
@@ -179,9 +226,9 @@ def test_a_model_that_is_away_is_no_wrong_answer() -> None:
 
 def test_what_is_too_long_for_a_model_is_its_own_failure_and_nobody_else_s() -> None:
     class Short(OracleBackbone):
-        def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
+        def generate(self, requests: Sequence[GenRequest]) -> Replies:
             long = ModelRefused("the prompt is too long for this model")
-            return [long if one.key.endswith("1") else self.generate([one])[0] for one in requests]
+            return [long if one.key.endswith("1") else super(Short, self).generate([one])[0] for one in requests]
 
     embedder, users = make_embedder("hash"), [user_of(one) for one in EPISODES[:3]]
     (found,) = trials(Env(embedder), [Policy(OracleBackbone(TRUTH))], users, Answers(Short(TRUTH), embedder))

@@ -83,13 +83,8 @@ def test_one_call_in_json_is_no_log_for_extractor_and_manager(by_default: Path, 
     assert "mode='split', style='compact'" in str(caught.value)
 
 
-@pytest.mark.parametrize("method", ["sft", "kto"])
-def test_prompts_in_json_are_refused_for_a_model_that_reads_compact_ones(
-    by_default: Path, tmp_path: Path, method: str
-) -> None:
-    chosen = config(by_default, tmp_path, **{
-        "data.roles": "[fused]", "data.mode": "fused", "method.name": method,
-    })  # fmt: skip
+def test_prompts_in_json_are_refused_for_a_model_that_reads_compact_ones(by_default: Path, tmp_path: Path) -> None:
+    chosen = config(by_default, tmp_path, **{"data.roles": "[fused]", "data.mode": "fused"})
     with pytest.raises(
         WrongTemplate, match=r"(\d+) of \1 credited decisions of fused were asked in the json"
     ) as caught:

@@ -14,7 +14,7 @@ from memkit_train.config import TrainConfig, load
 from memkit_train.report import RunFolder
 from memkit_train.retrain import let_go
 from memkit_train.rows import TokenRow
-from memkit_train.rung import ALTERNATIVES, REPLAY, ROWS
+from memkit_train.rung import AMENDS, REPLAY, ROWS
 from memkit_train.trajectories import StoreSource
 from memkit_train.trajectories.rows import rows
 from tests.trajectories.test_opt_out import allow, told
@@ -24,7 +24,7 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 @pytest.fixture
 def begun(tmp_path: Path) -> tuple[TrainConfig, RunFolder]:
-    """Ana, with two banks, and Bob: every decision is a row; of alternatives, some have ids that no log knows."""
+    """Ana, with two banks, and Bob: every decision is a row; some of what was made beside them names none."""
     told(tmp_path / "s")
     with Memory(tmp_path / "s") as memory:
         memory.add("Bob likes tea.", user_id="bob")
@@ -40,7 +40,7 @@ def begun(tmp_path: Path) -> tuple[TrainConfig, RunFolder]:
 
 
 def trained(run: RunFolder, *more: TokenRow) -> None:
-    rowfile.save(run.path / ALTERNATIVES, more)
+    rowfile.save(run.path / AMENDS, more)
     for folder in ("train", "polish"):
         (run.path / folder).mkdir(exist_ok=True)
         run.mark(folder, {})
@@ -66,13 +66,13 @@ def test_rows_of_a_bank_that_was_closed_since_are_let_go_of(begun: Any, tmp_path
     assert run.done("train") is not None, "nobody left"
     allow(tmp_path / "s", False, "money")
     known = sorted(refs(run) & learned_from(tmp_path / "s"))
-    alternatives = [TokenRow((1,), (2,), user=user, ref=ref) for user, ref in
+    made = [TokenRow((1,), (2,), user=user, ref=ref) for user, ref in
                     [(ana, known[0]), (ana, "d_invented"), (bob, "d_invented_too")]]  # fmt: skip
-    trained(run, *alternatives)
+    trained(run, *made)
     let_go(config, run)
     assert refs(run) == set(known) < before
     assert not any("francs" in (run.path / name).read_text() for name in (ROWS, REPLAY))
-    assert refs(run, ALTERNATIVES) == {known[0], "d_invented_too"}
+    assert refs(run, AMENDS) == {known[0], "d_invented_too"}
     assert (run.done("train"), run.done("polish")) == (None, None)
     assert not (run.path / "train").exists()
     assert set(run.done("collect")["subjects"]) == {ana, bob}
@@ -88,7 +88,7 @@ def test_a_run_that_knows_of_a_closed_bank_goes_on(begun: Any, tmp_path: Path) -
         allow(tmp_path / "s", again, "money")
         let_go(config, run)
         assert (run.done("train") is not None) == left, "closed once more, after it was open for a while"
-        assert refs(run, ALTERNATIVES) == ({"d_invented"} if left else set())
+        assert refs(run, AMENDS) == ({"d_invented"} if left else set())
 
 
 def of(store: Path, user: str) -> str:

@@ -62,7 +62,6 @@ def test_what_is_no_number_or_is_missing_leaves_the_report_whole(tmp_path: Path)
     (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": null}\n{"step": 2, "loss": NaN}\n{"step": NaN}\n')
     judged = {"verdict": {"outcome": "refused"}, "scores": {"candidate": {"f1": "?"}}, "best": [{"candidate": {}}]}
     run.mark("evaluate", judged)
-    run.mark("train", {"rungs": [{"name": "sft"}]})
     assert "refused" in page(run)
     assert "refused" in model_card(run.record)
     run.mark("evaluate", {"verdict": {"checks": [{"name": "target"}]}})

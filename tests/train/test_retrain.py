@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,26 @@ from memkit.embedders import make_embedder
 from memkit.errors import InvalidConfig
 from memkit_train import collect, retrain, rowfile, rung
 from memkit_train.config import TrainConfig, dumped, load
-from memkit_train.errors import Busy, DataError, Diverged, NoSignal, OutOfMemory, TrainError
+from memkit_train.errors import (
+    Busy,
+    DataError,
+    DiskFull,
+    Diverged,
+    NoRows,
+    NoSignal,
+    OutOfMemory,
+    TrainError,
+    WrongTemplate,
+    resources,
+)
 from memkit_train.online import command
+from memkit_train.report import RunFolder
 from memkit_train.rows import TextRow
 from memkit_train.trajectories import StoreSource
 from memkit_train.trial import Case, Trial
-from memkit_train.worlds import Manners
+from memkit_train.worlds import Manners, Truth
 from tests.train import tiny
+from tests.train.policies import Spelled
 from tests.train.stores import dividing_seed, lived, teacher, world
 
 EPISODES = world(8, seed=7)
@@ -191,8 +205,8 @@ def test_rows_come_back_as_they_were_kept(store: Path, tmp_path: Path) -> None:
 def test_the_configuration_is_strict_and_prints_what_it_means(tmp_path: Path) -> None:
     file = tmp_path / "run.yaml"
     file.write_text("data: {store: /data/store}\nmodel: {base: tiny}\nmethod: {lr: 0.001}\n")
-    made = load(file, ["method.name=kto", "gate.canaries=4"])
-    assert (made.method.name, made.method.lr, made.gate.canaries) == ("kto", 0.001, 4)
+    made = load(file, ["method.amends=8", "gate.canaries=4"])
+    assert (made.method.amends, made.method.lr, made.gate.canaries) == (8, 0.001, 4)
     (tmp_path / "again.yaml").write_text(dumped(made))
     assert load(tmp_path / "again.yaml") == made
     (tmp_path / "run.toml").write_text('[data]\nstore = "/data/store"\n[model]\nbase = "tiny"\n')
@@ -212,21 +226,19 @@ def test_nothing_goes_on_from_an_interrupted_smoke_run(store: Path, tmp_path: Pa
     assert retrain.begun(chosen, "retrain", resume=True, now=now).path == whole.path
 
 
-@pytest.mark.parametrize("more", ["method.alternatives", "method.amends"])
-def test_everybody_that_more_than_rows_is_made_from_is_on_record(store: Path, tmp_path: Path, more: str) -> None:
-    """Replayed alternatives, amends and a polish learn from users whose decisions nobody rated, too."""
+def test_everybody_that_more_than_rows_is_made_from_is_on_record(store: Path, tmp_path: Path) -> None:
+    """Amends and a polish learn from users whose decisions nobody rated, too."""
     chosen, now = config(store, tmp_path), datetime(2026, 1, 1, tzinfo=UTC)
     wider = load(None, [f"{name}={value}" for name, value in {
         "data.store": store, "model.base": tiny.base(), "output": tmp_path, "data.split_seed": chosen.data.split_seed,
-        "data.heldout_share": 0.3, more: 2}.items()])  # fmt: skip
+        "data.heldout_share": 0.3, "method.amends": 2}.items()])  # fmt: skip
     with StoreSource(store) as source:
         found = collect.collect(source, wider, make_embedder("hash"), now=now)
         assert sorted(found.subjects) == sorted(map(source.subject, collect.sides(source, wider)[0]))
 
 
-@pytest.mark.parametrize("method", ["sft", "kto", "dpo", "offline"])
-def test_a_method_without_rows_is_not_trained_on_invented_secrets(store: Path, tmp_path: Path, method: str) -> None:
-    chosen = config(store, tmp_path, **{"method.name": method, "method.half_life_days": 30})
+def test_without_rows_nothing_is_trained_on_invented_secrets(store: Path, tmp_path: Path) -> None:
+    chosen = config(store, tmp_path, **{"method.half_life_days": 30})
     with pytest.raises(DataError):
         rung.train(chosen, tmp_path / "out", [], [], None)
 
@@ -290,3 +302,73 @@ def test_whom_a_polish_learns_from_is_on_the_run_s_record(
         seen.clear()
         command.polished(chosen, tmp_path, tmp_path, known)
         assert set(seen) == known
+
+
+# -- what must not be learned from, and what goes wrong --------------------------------------------------------------
+
+
+def test_who_leaves_after_the_rows_were_frozen_is_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = lived(tmp_path / "store", EPISODES, teacher(EPISODES))
+    outcome_of(monkeypatch, 0.5, 0.5)
+    monkeypatch.setattr(retrain, "tried", _stop)
+    chosen = config(own, tmp_path / "out")
+    with pytest.raises(KeyboardInterrupt):
+        retrain.retrain(chosen)
+    (folder,) = (tmp_path / "out" / "runs").iterdir()
+    run = RunFolder(folder)
+    with StoreSource(own) as source:
+        by_subject = {source.subject(user): user for user in source.users()}
+    quits, erased = run.done("collect")["subjects"][:2]  # type: ignore[index]
+    with Memory(own) as memory:
+        memory.trainable(False, user_id=by_subject[quits])
+        memory.erase(user_id=by_subject[erased])
+    trained: list[Any] = []
+    monkeypatch.setattr(retrain, "train", lambda *_, rows, replay, **__: trained.extend([*rows, *replay]) or _stop())
+    with pytest.raises(KeyboardInterrupt):
+        retrain.retrain(chosen)
+    assert trained
+    assert not {quits, erased} & {row.user for row in trained}
+    run = RunFolder(folder)
+    assert not {quits, erased} & set(run.done("collect")["subjects"])  # type: ignore[index]
+    assert run.done("train") is None, "what had learned from them is made again"
+    assert not (folder / "train").exists()
+
+
+def _stop(*_: Any, **__: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def test_a_log_of_another_template_is_refused(tmp_path: Path) -> None:
+    spelled = lived(tmp_path / "store", EPISODES[:6], Spelled(Truth(EPISODES)),
+                    manners=Manners(rated=1.0, wrong_ratings=0.5))  # fmt: skip
+    with pytest.raises(WrongTemplate, match=r"logged prompts are not what.*memkit-train plan"):
+        retrain.retrain(config(spelled, tmp_path / "out"))
+
+
+def test_what_a_machine_runs_out_of_is_named() -> None:
+    for error, kind in (
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), OutOfMemory),
+        (RuntimeError("CUDA out of memory. Tried to allocate"), OutOfMemory), (OSError(28, "No space left"), DiskFull),
+        (RuntimeError("SafetensorError: I/O error: File too large (os error 27)"), DiskFull),
+    ):  # fmt: skip
+        with pytest.raises(kind, match="Next:"), resources("method.micro_batch=4"):
+            raise error
+    with pytest.raises(ValueError, match="other"), resources("x"):
+        raise ValueError("other")
+
+
+def test_validation_users_are_neither_learned_from_nor_held_out(tmp_path: Path) -> None:
+    people = world(12, seed=7)
+    store = lived(tmp_path / "store", people, teacher(people))
+    with StoreSource(store) as source:
+        for seed in range(300):  # opaque ids are salted anew in every store: a split that leaves everybody somebody
+            split = {"data.split_seed": seed}
+            chosen = config(store, tmp_path, **split, **{"method.polish": True, "data.validation_share": 0.4})
+            with suppress(NoRows):  # nobody on one of the sides
+                train, held = collect.sides(source, chosen)
+                aside = collect.validation(source, chosen)
+                assert sorted([*train, *held, *aside]) == sorted(source.users())
+                plain = config(store, tmp_path, **split)
+                assert collect.sides(source, plain)[1] == held, "the gate's users are the same without a polish"
+                return
+    raise AssertionError("no seed divides these users")

@@ -8,21 +8,19 @@ from pathlib import Path
 import pytest
 
 from memkit.embedders import make_embedder
-from memkit_train.replay import Env, Policy, State, Trail, script_of
+from memkit_train.replay import Env, Policy, script_of
 from memkit_train.rewards import (
     AnswerReward,
     Answers,
     BudgetReward,
     CachedBackbone,
-    EvidenceReward,
-    FidelityReward,
-    LabelReward,
     Mix,
     Probed,
     Rollout,
     ValidityReward,
 )
 from memkit_train.rewards.base import metrics
+from memkit_train.rewards.fidelity import supported
 from memkit_train.worlds import OracleBackbone, Truth
 from tests.train.policies import Breaks, OnlyAdds, turns_of
 from tests.train.stores import world
@@ -53,9 +51,9 @@ def bloated() -> Rollout:
 
 def test_a_mix_adds_weighted_parts_and_logs_each_by_name(good: Rollout, bloated: Rollout) -> None:
     answers = Answers(OracleBackbone(TRUTH), EMBEDDER)
-    mix = Mix(((AnswerReward(answers, "em"), 1.0), (BudgetReward(), 0.5), (LabelReward(), 2.0)))
+    mix = Mix(((AnswerReward(answers, "em"), 1.0), (BudgetReward(), 0.5)))
     scored = mix([good, bloated])
-    assert scored[0].parts == {"answer_em": 1.0, "budget": 0.0}, "nobody labelled it, so `label` has nothing to say"
+    assert scored[0].parts == {"answer_em": 1.0, "budget": 0.0}
     assert scored[0].total == 1.0
     assert scored[1].total == pytest.approx(scored[1].parts["answer_em"] + 0.5 * scored[1].parts["budget"])
     logged = metrics(scored, ["a", "a"])
@@ -94,14 +92,6 @@ def test_a_judge_is_asked_about_an_answer_once(good: Rollout) -> None:
     assert len(calls) == len({(p.question, p.expected) for p in good.probes if p.expected != "unknown"})
 
 
-def test_evidence_recall_falls_when_the_bank_forgets(good: Rollout) -> None:
-    reward = EvidenceReward(EMBEDDER)
-    empty = replace(good, trail=Trail(good.trail.start, (), State(good.trail.end.script, 0, good.trail.start.live)))
-    kept, lost = reward([good])[0], reward([empty])[0]
-    assert (kept or 0.0) > 0.7
-    assert lost == 0.0
-
-
 def test_the_budget_is_linear_in_the_excess_alone(good: Rollout, bloated: Rollout) -> None:
     free, tight = BudgetReward(0.7), BudgetReward(0.2)
     assert free([good]) == [0.0]
@@ -116,19 +106,9 @@ def test_validity_counts_first_replies(good: Rollout) -> None:
     assert 0.2 < (broken or 0.0) < 0.8
 
 
-def test_fidelity_wants_names_and_numbers_from_the_source_turns(good: Rollout) -> None:
-    assert FidelityReward()([good]) == [1.0]
+def test_names_and_numbers_of_what_is_written_come_from_the_source_turns(good: Rollout) -> None:
     step = next(one for one in good.trail.steps if one.ops and one.ops[0].after is not None)
-    op = step.ops[0]
-    made_up = replace(op, after=replace(op.after, text=f"{op.after.text} PIN 90210"))
-    trail = replace(good.trail, steps=(replace(step, ops=(made_up,)),))
-    (value,) = FidelityReward()([replace(good, trail=trail)])
-    assert value != 1.0
-
-
-def test_a_label_speaks_for_what_was_done_and_for_nothing_else(good: Rollout) -> None:
-    ops = {step.scene.intake_id: step.ops for step in good.trail.steps}
-    steps = tuple(replace(s, scene=replace(s.scene, ops=ops[s.scene.intake_id])) for s in good.trail.steps)
-    same = replace(good, trail=replace(good.trail, steps=steps), label=0.0)
-    other = replace(good, label=0.0)
-    assert LabelReward()([same, other, good]) == [0.0, None, None]
+    turns, op = (*step.scene.context_turns, *step.scene.turns), step.ops[0]
+    assert op.after is not None
+    assert supported(op, turns) == 1.0
+    assert supported(replace(op, after=replace(op.after, text=f"{op.after.text} PIN 90210")), turns) < 1.0

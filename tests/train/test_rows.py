@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from memkit_train.errors import BadRow, TrainError
-from memkit_train.rows import LabelledRow, PreferencePair, Row, TokenRow
+from memkit_train.rows import Row, TokenRow
 
 
 @pytest.mark.parametrize(
@@ -15,11 +15,9 @@ from memkit_train.rows import LabelledRow, PreferencePair, Row, TokenRow
         lambda: Row((1,), (2, 3), None, (1.0,)),
         lambda: Row((1,), (2,), None, float("nan")),
         lambda: Row((1,), (2,), (float("inf"),), 1.0),
-        lambda: TokenRow((1,), (2, 3), logprobs=(-1.0,)),
         lambda: TokenRow((1,), (2,), weight=-1.0),
         lambda: TokenRow((1,), (2,), reward=float("nan")),
-        lambda: LabelledRow((1,), (), True),
-        lambda: PreferencePair((1,), (2,), (2,)),
+        lambda: TokenRow((1,), ()),
     ],
 )
 def test_rows_that_contradict_themselves_are_refused(make: object) -> None:

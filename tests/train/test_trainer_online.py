@@ -122,7 +122,7 @@ import torch
 torch.set_num_threads(1)
 model = lora.attach(AutoModelForCausalLM.from_pretrained(sys.argv[1]), SPEC, parent=sys.argv[2])
 arguments = training_arguments(sys.argv[3], steps=2, learning_rate=1.0, optim="sgd")
-trainer = RowTrainer(model, FixedSteps([THREE] * 2), Objective(kl=0.1, ess_floor=0.01), arguments, token_budget=12)
+trainer = RowTrainer(model, FixedSteps([THREE] * 2), Objective(kl=0.1), arguments, token_budget=12)
 trainer.train()
 if trainer.accelerator.is_main_process:
     lora.save(trainer.accelerator.unwrap_model(trainer.model), sys.argv[3] + "/adapter")

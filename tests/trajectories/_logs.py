@@ -58,7 +58,7 @@ class Judge:
 
 
 def _fact(log: Log, decision: Decision) -> str | None:
-    together = log.decisions_of(decision.intake_id or "")
+    together = [one for one in log.decisions if one.intake_id == decision.intake_id]
     turns = next(one.turns for one in log.intakes if one.intake.intake_id == decision.intake_id)
     role = Extractor()
     facts = role.parse(together[0].reply or "", role.render(turns)).value

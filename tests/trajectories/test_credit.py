@@ -33,8 +33,10 @@ def scripted(replies: Script) -> Callable[[list[dict[str, str]]], str]:
     return say
 
 
-def talked(path: Path, replies: Script, said: list[str], question: str, **feedback: object) -> tuple[Episode, Credited]:
-    with Memory(path, model=scripted(replies), mode="split", style="compact") as memory:
+def talked(
+    path: Path, replies: Script, said: list[str], question: str, keep_turns: str = "none", **feedback: object
+) -> tuple[Episode, Credited]:
+    with Memory(path, model=scripted(replies), mode="split", style="compact", keep_turns=keep_turns) as memory:
         for text in said:
             memory.add(text, user_id="ana")
         answer = memory.answer(question, user_id="ana")
@@ -65,6 +67,30 @@ def test_a_good_answer_credits_who_wrote_what_it_cites(tmp_path: Path) -> None:
     assert {c.why for c in credited.credits} == {"cited", "answered", "chitchat"}
 
 
+def test_a_good_answer_from_somebody_s_own_words_credits_the_fact_that_says_them(tmp_path: Path) -> None:
+    replies = {"Question": "USE 1 2\nANSWER Rome", "NEW fact": "ADD", **OSLO}
+    episode, credited = talked(tmp_path / "s", replies, ["I moved to Rome"], "Where is Ana?", "all", reward=1.0)
+    assert _kinds(episode) == ["turn", "fact"]
+    (one,) = of(episode, credited, "Ana works in Rome.")
+    assert (one.y, one.why) == (1.0, "cited")
+
+
+def test_a_good_answer_from_words_that_no_fact_says_blames_who_heard_them(tmp_path: Path) -> None:
+    replies = {"Question": "USE 1\nANSWER Rome", "I moved to Rome": "NONE"}
+    episode, credited = talked(tmp_path / "s", replies, ["I moved to Rome"], "Where is Ana?", "all", reward=1.0)
+    assert _kinds(episode) == ["turn"]
+    assert [(one.role, one.y, one.why) for one in credited.credits] == [
+        ("extractor", 0.0, "missed"),
+        ("answerer", 1.0, "answered"),
+    ]
+
+
+def _kinds(episode: Episode) -> list[str]:
+    """What the answer was served."""
+    kinds = {op.after.id: op.after.kind for op in episode.ops if op.after is not None}
+    return [kinds[one.memory_id] for one in episode.answers[0].served]
+
+
 def test_a_bad_answer_blames_the_later_turn_that_failed_to_update(tmp_path: Path) -> None:
     """…and not the decision that wrote what was cited."""
     replies = {"Question": "USE 1\nANSWER Oslo", '"Ana works in Rome."': "NOOP", "NEW fact": "ADD", **OSLO}
@@ -91,7 +117,7 @@ def test_an_update_that_loses_something_is_blamed_where_the_answer_used_it(
         "Where does Ana work now?": reply, "Where does Ana work?": "USE 1\nANSWER Oslo",
         '"Ana works in Rome."': "UPDATE 1", "NEW fact": "ADD", **OSLO,
     }  # fmt: skip
-    with Memory(tmp_path / "s", model=scripted(replies), mode="split", style="compact") as memory:
+    with Memory(tmp_path / "s", model=scripted(replies), mode="split", style="compact", keep_turns="none") as memory:
         memory.add("I moved to Oslo", user_id="ana")
         memory.answer("Where does Ana work?", user_id="ana")
         memory.add("I moved to Rome", user_id="ana")
@@ -130,7 +156,7 @@ def test_labels(tmp_path: Path, feedback: dict[str, object], expected: tuple[flo
 def test_corrections_and_repeated_questions_are_weak_labels(tmp_path: Path, rated: bool) -> None:
     """Rated as well, the rating is the label, and the correction still tells what the answer should have been."""
     replies = {"Question": "USE NONE\nANSWER unknown", "NEW fact": "ADD", "No. I moved": "1 Ana works in Rome.", **OSLO}
-    with Memory(tmp_path / "s", model=scripted(replies), mode="split", style="compact") as memory:
+    with Memory(tmp_path / "s", model=scripted(replies), mode="split", style="compact", keep_turns="none") as memory:
         memory.add("I moved to Oslo", user_id="ana")
         memory.answer("Where does Ana work?", user_id="ana")
         memory.answer("Where does Ana work now?", user_id="ana")
@@ -164,7 +190,7 @@ def two_banks(path: Path, managers: list[str], reply: str, agent: str | None, **
             return reply
         return next(decided) if "NEW fact" in asked else f"1 {ROME}"
 
-    with Memory(path, model=say, mode="split", style="compact") as memory:
+    with Memory(path, model=say, mode="split", style="compact", keep_turns="none") as memory:
         for bank in ("work", "home"):
             memory.add("I moved to Rome", user_id="ana", agent_id=bank)
         answer = memory.answer("Where does Ana work?", user_id="ana", agent_id=agent)

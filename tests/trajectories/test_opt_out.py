@@ -10,10 +10,12 @@ from memkit import Memory
 from memkit.embedders import make_embedder
 from memkit_train.trajectories import StoreSource
 from memkit_train.trajectories import bundle as bundles
+from memkit_train.trajectories.exports import export
 from memkit_train.trajectories.probes import episode_probes
 from memkit_train.trajectories.topics import Topics
+from tests.train.stores import lived, teacher, world
 
-FACTS = {"work": "Ana leads the harbour team.", "money": "Ana owes 4711 francs."}
+FACTS = {"work": "Ana leads the harbour team.", "money": "Ana owes 4711-0815 francs."}
 ASKED = {"work": "Which team does Ana lead?", "money": "How many francs does Ana owe?"}
 
 
@@ -22,7 +24,7 @@ def say(messages: list[dict[str, str]]) -> str:
     if "Question" in asked and not any(fact in asked for fact in FACTS.values()):
         return "USE NONE\nANSWER unknown"
     if "Question" in asked:
-        return f"USE 1\nANSWER {'4711 francs' if ASKED['money'] in asked else 'the harbour team'}"
+        return f"USE 1\nANSWER {'4711-0815 francs' if ASKED['money'] in asked else 'the harbour team'}"
     if "NEW fact" in asked:
         return "ADD"
     return next(f"1 {fact}" for fact in FACTS.values() if fact in asked.rpartition("NEW turns:")[2])
@@ -104,8 +106,27 @@ def test_a_bundle_holds_nothing_of_a_closed_bank(tmp_path: Path, observed: bool)
             bundles.bundle(source, tmp_path / name)
             text = "".join(path.read_text() for path in (tmp_path / name).iterdir())
             assert "harbour" in text
-            assert ("francs" in text, "4711" in text) == (name == "open",) * 2
+            assert ("francs" in text, "4711-0815" in text) == (name == "open",) * 2
             assert {one for one in traces.values() if one in text} == values
             with bundles.BundleSource(tmp_path / name) as read:
                 assert {one.trace_id for one in read.answers()} == values
             allow(tmp_path / "s", False, "money")
+
+
+def test_an_opt_out_counts_for_a_source_that_is_open_already(tmp_path: Path) -> None:
+    people = world(4, seed=7)
+    lived(tmp_path / "s", people, teacher(people))
+    left = people[0].user_id
+    with StoreSource(tmp_path / "s") as source:
+        assert left in source.users()
+        assert list(source.decisions(user_id=left))
+        subject = source.subject(left)
+        with Memory(tmp_path / "s") as memory:
+            memory.trainable(False, user_id=left)
+        assert left not in source.users()
+        assert not list(source.decisions(user_id=left))
+        assert not list(source.answers(user_id=left))
+        (episode,) = source.episodes([left])
+        assert (episode.decisions, episode.answers, episode.ops) == ((), (), ())
+        export(source, tmp_path / "rows.jsonl", "parquet", make_embedder("hash"), side="all")
+    assert subject.encode() not in (tmp_path / "rows.jsonl").read_bytes()

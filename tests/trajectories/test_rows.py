@@ -6,34 +6,29 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memkit import Memory
+from memkit.embedders import make_embedder
 from memkit.errors import InvalidInput
 from memkit.journal import DecisionRecord, Journal
 from memkit.models import Bank, digest, to_json
 from memkit.runtime.sealer import Sealer
 from memkit.seams.clock import RandomIds, SystemClock
 from memkit.store import SEALED, Trajectories
-from memkit_train.errors import BadBundle, Leakage, MissingLogprobs, NoRows, WrongVocabulary
-from memkit_train.rows import TextRow, TokenRow
-from memkit_train.trajectories import StoreSource
+from memkit_train.errors import BadBundle, Leakage, NoRows
+from memkit_train.rows import TokenRow
+from memkit_train.trajectories import StoreSource, exports
 from memkit_train.trajectories import bundle as bundles
 from memkit_train.trajectories.credit import Credited, assign
-from memkit_train.trajectories.exports import export, export_parquet
-from memkit_train.trajectories.rows import (
-    Score,
-    labelled,
-    loss_mask,
-    pairs,
-    ranker_examples,
-    rows,
-    scores,
-    with_logprobs,
-)
+from memkit_train.trajectories.exports import export
+from memkit_train.trajectories.rows import Score, ranker_examples, rows
 from memkit_train.trajectories.splits import Split, check_leaks
 from tests.trajectories._logs import day
+
+HASH = make_embedder("hash")
 
 
 def local(number: int, user: str = "ana", *, reply: str = "ADD", logprobs: bool = True) -> DecisionRecord:
@@ -71,32 +66,17 @@ def test_sealed_and_unsealed_decisions_become_rows_with_their_own_ids(store: Pat
     assert [row.ref for row in found] == [f"d_{n}" for n in range(10)]
     first = found[1]
     assert isinstance(first, TokenRow)
-    assert (first.prompt_ids, first.completion_ids, first.logprobs) == ((1, 2, 301), (7, 3), (-0.1 / 3, -1e-7))
+    assert (first.prompt_ids, first.completion_ids) == ((1, 2, 301), (7, 3))
     assert (first.user, first.age_days, first.vocabulary, first.reward) == (subject, 9.0, "abc", None)
-    assert loss_mask(first) == (0, 0, 0, 1, 1)
     assert ana == [f"d_{n}" for n in range(1, 10, 2)]
 
 
-def test_methods_refuse_by_name_what_they_cannot_use(store: Path) -> None:
-    with StoreSource(store) as source:
-        found = list(rows(source.decisions(), source.subject, now=day(10)))
-    with pytest.raises(MissingLogprobs, match="offline cannot use this log: 4 of 4"):
-        with_logprobs(found[6:], "offline")
-    hosted = TextRow((), "ADD", ref="d_x")
-    with pytest.raises(WrongVocabulary, match="offline cannot use this log: 1 of 1"):
-        with_logprobs([hosted], "offline")
-    assert with_logprobs([hosted, *found], "offline") == found[:6], "the others are left out"
-
-
-def test_scores_labels_and_pairs(store: Path) -> None:
+def test_rows_carry_the_scores_of_their_decisions(store: Path) -> None:
     scored = {"d_1": Score(1.0, 1.0, ("cited",)), "d_5": Score(0.0, 0.5, ("missed",)), "d_4": Score(0.4, 1.0, ())}
     with StoreSource(store) as source:
         found = [row for row in rows(source.decisions(), source.subject, scored, now=day(10))
                  if isinstance(row, TokenRow)]  # fmt: skip
     assert [(row.ref, row.reward, row.weight) for row in found] == [("d_1", 1, 1), ("d_4", 0.4, 1), ("d_5", 0, 0.5)]
-    assert [row.label for row in labelled(found)] == [True, False, False]
-    (pair,) = pairs(found)
-    assert (pair.chosen_ids, pair.rejected_ids, pair.margin, pair.weight) == ((7, 3), (7, 4), 1.0, 0.5)
 
 
 def test_who_opted_out_is_nowhere(store: Path) -> None:
@@ -105,7 +85,6 @@ def test_who_opted_out_is_nowhere(store: Path) -> None:
     journal.close()
     with StoreSource(store) as source:
         assert {one.bank.user_id for one in source.decisions()} == {"bob"}
-        assert source.adapter_counts() == {"manager": {"": 5}}
 
 
 def test_splits_hold_users_back_whole_and_for_good() -> None:
@@ -126,37 +105,104 @@ def test_splits_hold_users_back_whole_and_for_good() -> None:
         split.divide(["one"])
 
 
-@pytest.mark.slow
-def test_exports_load_in_trl_and_datasets(source: StoreSource, store: Path, tmp_path: Path) -> None:
+META = {"reward", "weight", "role", "style", "subject", "split", "decision_id"}
+COLUMNS = {
+    "sft": {"prompt", "completion", *META}, "kto": {"prompt", "completion", "label", *META},
+    "openai": {"messages", "metadata"},
+}  # fmt: skip
+
+
+def halves(source: StoreSource) -> Split:
+    """Opaque ids are salted anew in every store: a split with some of the eight users on each side."""
+    subjects = list(map(source.subject, source.users()))
+    splits = (Split(seed, 0.5) for seed in range(300))
+    return next(one for one in splits if 2 < sum(map(one.is_heldout, subjects)) < 6)
+
+
+@pytest.mark.parametrize("form", COLUMNS)
+def test_exports_are_what_trl_and_datasets_read(form: Any, source: StoreSource, tmp_path: Path) -> None:
     import datasets
     from trl.data_utils import is_conversational
 
+    split = halves(source)
+    found = export(source, tmp_path / "rows.jsonl", form, HASH, side="all", split=split)
+    loaded = datasets.load_dataset("json", data_files=str(tmp_path / "rows.jsonl"), split="train",
+                                   cache_dir=str(tmp_path / "cache"))  # fmt: skip
+    assert set(loaded.column_names) == COLUMNS[form]
+    assert is_conversational(loaded[0])
+    metas = [row.get("metadata", row) for row in loaded]
+    assert len(loaded) == found.lines == sum(found.splits.values())
+    assert all((one["split"] == "heldout") == split.is_heldout(one["subject"]) for one in metas)
+    assert {one["split"] for one in metas} == {"train", "heldout"}
+    assert {one["subject"] for one in metas} <= set(map(source.subject, source.users()))
+    assert all(0 < one["weight"] <= 1 and (form == "kto" or one["reward"] >= 0.5) for one in metas)
+
+
+def test_held_out_users_stay_at_home_unless_they_are_asked_for(source: StoreSource, tmp_path: Path) -> None:
+    lines = {}
+    sides: tuple[exports.Side, ...] = ("train", "heldout", "all")
+    for side in sides:
+        lines[side] = export(source, tmp_path / side, "kto", HASH, side=side, split=halves(source)).lines
+        said = {json.loads(line)["split"] for line in (tmp_path / side).read_text().splitlines()}
+        assert said == ({"train", "heldout"} if side == "all" else {side})
+    assert lines["train"] + lines["heldout"] == lines["all"]
+
+
+def test_parquet_holds_every_decision_whole(source: StoreSource, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    found = export(source, tmp_path / "all.parquet", "parquet", HASH, side="all")
+    table = pq.read_table(tmp_path / "all.parquet").to_pylist()
+    assert len(table) == found.lines == sum(1 for _ in source.decisions())
+    assert set(table[0]) >= META
+    assert any(row["reward"] is not None for row in table)
+    assert any(row["reward"] is None for row in table)
+    assert all(row["messages"] and row["reply"] for row in table)
+
+
+def test_what_answers_cited_teaches_the_ranker(source: StoreSource) -> None:
     credited = Credited()
     for _, one in assign(source):
         credited.extend(one)
-    scored = scores(credited.credits)
-    paired = {"d_1": Score(1.0, 1.0, ()), "d_5": Score(0.0, 1.0, ())}
-    with StoreSource(store) as other:
-        counts = {"dpo": export(other.decisions(), tmp_path / "dpo.jsonl", "dpo", paired)}
-    counts |= {form: export(source.decisions(), tmp_path / f"{form}.jsonl", form, scored)
-               for form in ("sft", "kto", "openai")}  # fmt: skip
-    for form, count in counts.items():
-        loaded = datasets.load_dataset("json", data_files=str(tmp_path / f"{form}.jsonl"), split="train",
-                                       cache_dir=str(tmp_path / "cache"))  # fmt: skip
-        assert len(loaded) == count > 0
-        assert is_conversational(loaded[0])
-        assert set(loaded.column_names) == {
-            "sft": {"prompt", "completion"}, "kto": {"prompt", "completion", "label"},
-            "dpo": {"prompt", "chosen", "rejected"}, "openai": {"messages"},
-        }[form]  # fmt: skip
-    with pytest.raises(InvalidInput, match="kto"):
-        export(source.decisions(), tmp_path / "x", "kto")
-    total = export_parquet(source.decisions(), tmp_path / "all.parquet", source.subject, scored)
-    table = datasets.Dataset.from_parquet(str(tmp_path / "all.parquet"), cache_dir=str(tmp_path / "cache"))
-    assert len(table) == total == sum(1 for _ in source.decisions())
-    assert sum(value is not None for value in table["reward"]) == len(scored)
-    examples = ranker_examples(credited.ranker)
-    assert sum(one.teaches for one in examples) > 10
+    assert sum(one.teaches for one in ranker_examples(credited.ranker)) > 10
+
+
+def test_a_pair_is_one_state_of_one_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bob's bad decision in the same state is no alternative to Ana's good one."""
+    replies = {"d_0": ("ana", "ADD", 1.0), "d_1": ("ana", "NOOP", 0.0), "d_2": ("ana", "ADD", 0.8),
+               "d_3": ("bob", "DELETE 1", 0.0)}  # fmt: skip
+    path = tmp_path / "s"
+    with Memory(path) as memory:
+        for user in ("ana", "bob"):
+            memory.add("I like tea.", user_id=user)
+    journal = Journal.open(path, clock=SystemClock(), ids=RandomIds())
+    journal.record(*[local(int(name[2:]), user, reply=reply) for name, (user, reply, _) in replies.items()])
+    journal.close()
+    given = {name: Score(y, 0.5, ("cited",)) for name, (_, _, y) in replies.items()}
+    monkeypatch.setattr(exports, "scores", lambda _: given)
+    with StoreSource(path) as source:
+        export(source, tmp_path / "dpo.jsonl", "dpo", HASH, side="all")
+        subject = source.subject("ana")
+    (pair,) = map(json.loads, (tmp_path / "dpo.jsonl").read_text().splitlines())
+    assert (pair["chosen"][0]["content"], pair["rejected"][0]["content"]) == ("ADD", "NOOP")
+    assert (pair["reward"], pair["rejected_reward"], pair["subject"]) == (1.0, 0.0, subject)
+    assert (pair["decision_id"], pair["rejected_id"]) == ("d_0", "d_1")
+
+
+def test_where_there_is_nothing_to_export_a_file_that_was_there_stays(tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    out.write_text("kept")
+    with Memory(tmp_path / "store") as memory:
+        memory.add("I like tea.", user_id="ana")
+    with StoreSource(tmp_path / "store") as source:
+        with pytest.raises(NoRows, match="No label reached a decision"):
+            export(source, out, "sft", HASH, side="all")
+        with pytest.raises(NoRows, match="which needs no pairs"):
+            export(source, out, "dpo", HASH, side="all")
+        with pytest.raises(InvalidInput, match="sft, kto, dpo, openai, parquet"):
+            export(source, out, "csv", HASH)  # type: ignore[arg-type]
+    assert out.read_text() == "kept"
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["rows.jsonl", "store"]
 
 
 def test_a_bundle_goes_out_without_names_and_reads_like_the_store(source: StoreSource, tmp_path: Path) -> None:

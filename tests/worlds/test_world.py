@@ -6,7 +6,7 @@ import pytest
 
 from memkit.embedders import make_embedder
 from memkit_train.evaluate.loaders.world import as_conversation
-from memkit_train.replay import bank_as_of, play
+from memkit_train.replay import Env, Policy, script_of
 from memkit_train.worlds import (
     Knobs,
     OracleBackbone,
@@ -24,8 +24,12 @@ from memkit_train.worlds.reader import Reader
 from memkit_train.worlds.users import Ask, Manners, Say
 
 
-def turns_of(episode):
-    return [said.as_turn(episode.user_id) for said in as_conversation(episode).turns]
+def played(episodes, backbone, embedder):
+    env = Env(embedder)
+    scripts = [
+        script_of(one.user_id, [said.as_turn(one.user_id) for said in as_conversation(one).turns]) for one in episodes
+    ]
+    return env.run([(env.start(script), Policy(backbone)) for script in scripts], upto=None)
 
 
 @pytest.mark.parametrize("level", ["closed", "open"])
@@ -138,13 +142,13 @@ def test_a_careless_answer_reads_the_first_line_about_the_person_alone():
 def test_the_oracle_keeps_exactly_what_is_true_and_answers_everything():
     episodes = generate(12, seed=9, split="heldout", knobs=Knobs(people=3))
     truth, embedder = Truth(episodes), make_embedder("hash")
-    lanes = play([(one.user_id, turns_of(one)) for one in episodes], OracleBackbone(truth), embedder)
+    trails = played(episodes, OracleBackbone(truth), embedder)
     reader = Reader(truth, embedder, words=200)
-    for episode, lane in zip(episodes, lanes, strict=True):
-        kept = {meaning.key: set(meaning.values) for r in lane.bank.state if (meaning := language.read(r.text))}
+    for episode, trail in zip(episodes, trails, strict=True):
+        kept = {meaning.key: set(meaning.values) for r in trail.end.live.state if (meaning := language.read(r.text))}
         assert kept == {key: set(values) for key, values in episode.final.items()}
         for question in episode.questions:
-            bank = lane.bank if question.as_of is None else bank_as_of(lane, question.as_of, embedder)
+            bank = trail.end.live if question.as_of is None else trail.as_of(question.as_of, embedder)
             assert matches(question, reader.ask(question, bank).text), question
 
 
@@ -161,8 +165,8 @@ def test_evidence_names_the_turns_that_said_so():
 def test_playing_twice_gives_the_same_banks():
     episodes = generate(3, seed=8)
     banks = [
-        [lane.bank.state.hash() for lane in play([(e.user_id, turns_of(e)) for e in episodes],
-                                                 TeacherBackbone(Truth(episodes), seed=1), make_embedder("hash"))]
+        [trail.end.live.state.hash()
+         for trail in played(episodes, TeacherBackbone(Truth(episodes), seed=1), make_embedder("hash"))]
         for _ in range(2)
     ]  # fmt: skip
     assert banks[0] == banks[1]

@@ -32,7 +32,7 @@ from memkit.backbones.hf.vocabulary import read_vocabulary
 from memkit.backbones.hf.worker import Job, Worker, Written
 from memkit.errors import HostFull, InvalidConfig, MemkitError, ModelError, ModelRefused, ModelUnavailable
 from memkit.roles.base import Prompt
-from memkit.seams.backbone import GenReply, GenRequest, Usage, all_or_error
+from memkit.seams.backbone import GenReply, GenRequest, Replies, Usage
 
 _GRACE_S = 5.0
 """A caller waits this much longer than its deadline before it gives up on the worker itself."""
@@ -122,12 +122,7 @@ class HFBackbone:
         """Start one request. The future holds its reply or its own `ModelError`."""
         return self._submit([request])[0]
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
-        """Replies in order; the first error is raised when a request failed."""
-        return all_or_error(self.generate_each(requests))
-
-    def generate_each(self, requests: Sequence[GenRequest]) -> list[GenReply | ModelError]:
-        """Like `generate`, with an error in the place of each reply that did not come."""
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         futures = self._submit(requests)
         try:
             return [_outcome(future, request) for future, request in zip(futures, requests, strict=True)]

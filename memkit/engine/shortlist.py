@@ -1,0 +1,100 @@
+"""Which memories a manager is shown: those that the new words may change, and those that the words before them are
+about. "No, I meant Bergen" is near to nothing; what it corrects was drawn from the EARLIER turns.
+
+What is looked up for the EARLIER turns is looked up once, for all calls of a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from memkit.engine.bank import LiveBank
+from memkit.engine.big_bank import BigBank
+from memkit.models import MemoryRecord, Turn
+from memkit.ops import EDITION
+from memkit.retrieval import RankerWeights, Scored
+from memkit.roles import Shown
+from memkit.roles.layout import CONTEXT_CHARS
+from memkit.roles.recalled import strip_recalled
+from memkit.seams.embedder import Embedder
+
+
+class Shortlist:
+    def __init__(
+        self,
+        earlier: Sequence[Turn],
+        embedder: Embedder,
+        *,
+        now: datetime,
+        weights: RankerWeights | None = None,
+        edition: int = EDITION,
+    ) -> None:
+        self._earlier, self._embedder, self._now, self._weights = tuple(earlier), embedder, now, weights
+        self._edition = edition
+        self._brought: list[Scored] | None = None
+
+    def shown(self, live: LiveBank | BigBank, texts: Sequence[str], *, each: int, room: int) -> tuple[Shown, ...]:
+        """At most `room` memories. A bank that fits is shown whole; of a larger one, half is for what is nearest to the
+        new `texts` (the best `each` of every text first), the rest for what the EARLIER turns bring; what one of them
+        does not need, the other has."""
+        if self._edition == 1:
+            return _numbered(_best(self._nearest(live, texts, each))[:room])
+        rows = self._nearest(live, texts, room + 1)
+        new = _once([*_best([row[:each] for row in rows]), *_best(rows)])
+        if len(new) <= room:
+            return _numbered(new)
+        half, scored = (room + 1) // 2, {one.record.id: one for one in new}
+        brought = [scored.get(one.record.id, one) for one in self._still(live, room)]
+        return _numbered(_once([*new[:half], *brought, *new[half:]])[:room])
+
+    def _still(self, live: LiveBank | BigBank, room: int) -> list[Scored]:
+        """What the EARLIER turns bring, as the bank has it by now: the call before may have changed it."""
+        if self._brought is None:
+            self._brought = self._bring(live, room) if self._earlier else []
+        records = [(one, live.state.get(one.record.id)) for one in self._brought]
+        return [replace(one, record=record) for one, record in records if record is not None]
+
+    def _bring(self, live: LiveBank | BigBank, room: int) -> list[Scored]:
+        """What was drawn from the EARLIER turns; where that is little, also what is near to their words."""
+        drawn = self._drawn(live)[:room]
+        if len(drawn) < room // 2:
+            drawn += self._nearest(live, [_words(self._earlier)], room)[0]
+        return drawn
+
+    def _drawn(self, live: LiveBank | BigBank) -> list[Scored]:
+        """The memories that were drawn from the EARLIER turns, those of the latest turn first."""
+        place = {turn.turn_id: place for place, turn in enumerate(self._earlier)}
+
+        def latest(record: MemoryRecord) -> tuple[int, int, str]:
+            return max(place.get(turn, -1) for turn in record.source_turns), record.seq, record.id
+
+        drawn = sorted(filter(self._may_be_shown, live.drawn_from(self._earlier)), key=latest, reverse=True)
+        return [Scored(record, 0.0, {}) for record in drawn]
+
+    def _may_be_shown(self, record: MemoryRecord) -> bool:
+        return record.kind == "fact" and (record.expires_at is None or record.expires_at > self._now)
+
+    def _nearest(self, live: LiveBank | BigBank, texts: Sequence[str], k: int) -> list[list[Scored]]:
+        return live.candidates(texts, self._embedder, k=k, now=self._now, weights=self._weights)
+
+
+def _words(turns: Sequence[Turn]) -> str:
+    """As far as a prompt shows them."""
+    return "\n".join(strip_recalled(turn.text)[:CONTEXT_CHARS] for turn in turns)
+
+
+def _best(rows: Iterable[Sequence[Scored]]) -> list[Scored]:
+    """Each memory once, by its best score."""
+    return _once(sorted((one for row in rows for one in row), key=lambda one: (-one.score, one.record.seq)))
+
+
+def _once(scored: Iterable[Scored]) -> list[Scored]:
+    first: dict[str, Scored] = {}
+    for one in scored:
+        first.setdefault(one.record.id, one)
+    return list(first.values())
+
+
+def _numbered(scored: Sequence[Scored]) -> tuple[Shown, ...]:
+    return tuple(Shown(n, one.record, one.score, one.signals) for n, one in enumerate(scored, start=1))

@@ -1,0 +1,135 @@
+"""The words of a conversation beside what a manager makes of them: which are kept, and which end with a memory.
+
+What was said stays findable as it was said: a turn is a row of its bank (`kind="turn"`) from the moment it is durable.
+It is no memory: no manager is shown it, and it ends in three ways only. A memory that is ended takes with it the
+sentences that said it, and what the assistant repeated of them; a request to forget is never served; and
+`keep_turns="uncovered"` hides turns that a fact was drawn from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+
+from memkit.models import MemoryRecord, OpDraft, Turn
+from memkit.roles.recalled import strip_recalled
+from memkit.text.passages import sentences, windows
+from memkit.text.requests import asks_to_forget
+from memkit.text.words import terms
+
+_ROLES = frozenset({"user", "assistant", "tool"})
+"""System and developer messages are the app's, and not said."""
+_SOURCE_SHARE, _OTHER_SHARE = 0.34, 0.67
+"""Share of a memory's terms that a sentence has where it says the same: in a turn that the memory was drawn from, and
+in any other."""
+_NO_CONTENT = frozenset(terms("user users user's"))
+_OF_REQUESTS = _NO_CONTENT | frozenset(
+    terms("forget erase wipe delete remove remember stop memory memories please everything anything know said told")
+)
+
+
+def words_of(turns: Sequence[Turn], expires_at: datetime | None = None) -> list[OpDraft]:
+    """The rows that keep what was said. A long turn becomes several, named after it (`t_7`, `t_7.1`, …)."""
+    return [
+        OpDraft(
+            "add",
+            memory_id=row_id(turn.turn_id, number),
+            text=window,
+            source_turns=(turn.turn_id,),
+            kind="turn",
+            metadata=turn.metadata,
+            at=turn.at,
+            speaker=turn.speaker or ("" if turn.role == "user" else turn.role),
+            session_id=turn.session_id,
+            origin=turn.origin,
+            expires_at=expires_at,
+            trainable=turn.trainable,
+            content_salt=row_id(turn.turn_id, number),
+        )
+        for turn in turns
+        if turn.role in _ROLES
+        for number, window in enumerate(windows(strip_recalled(turn.text)))
+    ]
+
+
+def rows_of(turn: Turn, get: Callable[[str], MemoryRecord | None]) -> list[MemoryRecord]:
+    """The rows that still keep words of this turn."""
+    ids = (draft.memory_id for draft in words_of([turn]))
+    return [row for row_id in ids if row_id is not None and (row := get(row_id)) is not None]
+
+
+def row_id(turn_id: str, number: int) -> str:
+    return f"{turn_id}.{number}" if number else turn_id
+
+
+def words_that_end(
+    ended: Sequence[MemoryRecord], said: Iterable[MemoryRecord], *, new: Collection[str] = (), decision_id: str = ""
+) -> list[OpDraft]:
+    """What becomes of the words `said` in a bank when the memories `ended` end. `new`: turns that brought it about;
+    they stay ("I sold the car"), unless they ask to forget."""
+    drafts: list[OpDraft] = []
+    gone, fresh = [_Ended(record) for record in ended], set(new)
+    for row in said:
+        if fresh.isdisjoint(row.source_turns):
+            left = _without(row, gone)
+        else:
+            left = "" if asks_to_forget(row.text) else row.text
+        if left != row.text:
+            drafts.append(_shortened(row, left, decision_id))
+    return drafts
+
+
+def asked_to_end(turns: Sequence[Turn]) -> list[MemoryRecord]:
+    """What the user's own requests name ("delete the PIN 4408 from memory"), as if it were a memory that ends."""
+    asked = [turn for turn in turns if turn.role == "user" and asks_to_forget(turn.text)]
+    named = [(turn, set(terms(turn.text)) - _OF_REQUESTS) for turn in asked]
+    return [
+        MemoryRecord(id="", text=" ".join(sorted(words)), session_id=turn.session_id)
+        for turn, words in named
+        if len(words) > 1 or any(letter.isdigit() for word in words for letter in word)
+    ]
+
+
+def words_that_are_covered(
+    drafts: Sequence[OpDraft], said: Iterable[MemoryRecord], new: Collection[str]
+) -> list[OpDraft]:
+    """The rows of new turns that a fact was drawn from."""
+    covered = {turn for draft in drafts if draft.action in ("add", "update") for turn in draft.source_turns} & set(new)
+    return [OpDraft("delete", row.id) for row in said if not covered.isdisjoint(row.source_turns)]
+
+
+def _shortened(row: MemoryRecord, left: str, decision_id: str) -> OpDraft:
+    if not left:
+        return OpDraft("delete", row.id, decision_id=decision_id)
+    return OpDraft("update", row.id, text=left, content_salt=row.id, decision_id=decision_id)
+
+
+class _Ended:
+    """A memory that ends, as its words are looked for."""
+
+    def __init__(self, record: MemoryRecord) -> None:
+        self.sources, self.session = frozenset(record.source_turns), record.session_id
+        self.terms = frozenset(terms(record.text)) - _NO_CONTENT
+
+
+def _without(row: MemoryRecord, ended: Sequence[_Ended]) -> str:
+    """The text of `row` without the sentences that say what ended."""
+    kept = sentences(row.text)
+    for one in ended:
+        is_source = not one.sources.isdisjoint(row.source_turns)
+        left = [sentence for sentence in kept if not _says(sentence, one, row, is_source)]
+        if is_source and len(left) == len(kept):
+            return ""  # said in other words: which of them is not known
+        kept = left
+    return " ".join(kept) if len(kept) < len(sentences(row.text)) else row.text
+
+
+def _says(sentence: str, ended: _Ended, row: MemoryRecord, is_source: bool) -> bool:
+    shared = ended.terms & set(terms(sentence))
+    if not shared:
+        return False
+    if row.origin == "assistant" and row.session_id == ended.session:
+        return True  # an echo of what was said: nothing of the user's is lost with it
+    if any(any(letter.isdigit() for letter in term) for term in shared):
+        return True  # numbers are what people want forgotten, and nobody says one by chance
+    return len(shared) >= (_SOURCE_SHARE if is_source else _OTHER_SHARE) * len(ended.terms)

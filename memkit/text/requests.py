@@ -1,0 +1,30 @@
+"""Requests that are about the memory itself, in the languages where their words are unambiguous."""
+
+from __future__ import annotations
+
+import re
+
+_FORGET = re.compile(
+    r"""^\W*(?:(?:please|pls|ok|okay|hey|could\ you|can\ you|bitte|kannst\ du|por\ favor|puedes|s'il\ (?:te|vous)\ plaît
+    |per\ favore|пожалуйста|请|お願い)\W+)?(?:
+      (?:forget|erase|wipe)\b(?!\s+(?:to|it\b))
+    | (?:delete|remove)\b.{0,120}?\b(?:memory|memories|what\ you\ know|about\ me)\b
+    | don'?t\ remember\b | stop\ remembering\b
+    | vergiss\b | vergessen\ sie\b | lösche?\b.{0,120}?\b(?:gedächtnis|erinnerung|speicher)
+    | olvida(?:te)?\b | olvide\b | borra\b.{0,120}?\bmemoria
+    | oublie[zr]?\b | efface[zr]?\b.{0,120}?\bmémoire
+    | esque[cç]e?a?\b | apag(?:a|ue)\b.{0,120}?\bmemória
+    | dimentica(?:re|ti)?\b | scordati\b | cancella\b.{0,120}?\bmemoria
+    | забудь(?:те)?\b | удали(?:те)?\b.{0,120}?\bпамят
+    | zapomnij\b | unut\b | vergeet\b | glöm\b | glem\b | unohda\b | ξέχασε\b | lupakan\b | quên\ đi\b
+    | 忘记|忘掉|请忘|忘れて|잊어|भूल\ जा|انس[َى]?\s|שכח(?:י|ו)?\b
+    )""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+_LOOKED_AT = 400
+"""Letters from the start: a request begins with its verb."""
+
+
+def asks_to_forget(text: str) -> bool:
+    """Whether a message asks that something be forgotten ("forget that I …", "delete … from memory")."""
+    return _FORGET.search(text[:_LOOKED_AT]) is not None

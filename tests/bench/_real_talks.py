@@ -1,0 +1,198 @@
+"""Realistic chats, told to a memory message by message, and what its reads give back for their questions."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import tempfile
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from memkit import Memory
+from memkit.models import MemoryRecord
+from memkit.retrieval import estimate_tokens, parse_context, render_context
+from memkit.text.words import terms
+
+K, TOKENS = 10, 300
+
+
+@dataclass(slots=True)
+class Talk:
+    name: str
+    turns: list[dict[str, Any]] = field(default_factory=list)
+    questions: list[dict[str, Any]] = field(default_factory=list)
+    chitchat: frozenset[str] = frozenset()
+
+    @property
+    def english(self) -> bool:
+        return self.name[:2] in ("w1", "w2")
+
+
+def talks(folder: str | None = None) -> list[Talk]:
+    path = folder or os.environ.get("MEMKIT_TALKS")
+    if not path:
+        raise SystemExit("MEMKIT_TALKS is not set: the folder of the talks (*.jsonl)")
+    return [read(file) for file in sorted(Path(path).glob("*.jsonl"))]
+
+
+def read(file: Path) -> Talk:
+    talk = Talk(file.stem)
+    for line in file.read_text("utf-8").splitlines():
+        one = json.loads(line)
+        if "content" in one:
+            talk.turns.append(one)
+        elif "question" in one:
+            talk.questions.append(one)
+        else:
+            talk.chitchat = frozenset(one["chitchat"])
+    return talk
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What one system gave for one question."""
+
+    texts: list[str]
+    """The ten best, best first."""
+    block: str
+    """The words of the context, without brackets and dates."""
+    best: float
+    """Score of the best."""
+    tokens: int = 0
+
+
+System = Callable[[Talk], Iterator[Served]]
+
+
+def told(embedder: str, *, infer: bool = True) -> System:
+    """A Memory without a model: as it is by default, or every turn stored raw."""
+
+    def run(talk: Talk) -> Iterator[Served]:
+        with tempfile.TemporaryDirectory() as folder, Memory(folder + "/store", embedder=embedder) as memory:
+            for turn in talk.turns:
+                message = {"role": turn["role"], "content": turn["content"]}
+                memory.add(message, user_id="u", session_id=turn["session"], at=turn["at"], infer=infer)
+            for question in talk.questions:
+                hits = memory.search(question["question"], user_id="u", k=K)
+                block = str(memory.context(question["question"], user_id="u", max_tokens=TOKENS))
+                said = "\n".join(item.text for item in parse_context(block)) if block else ""
+                best = hits[0].score if hits else 0.0
+                yield Served([hit.text for hit in hits], said, best, estimate_tokens(block) if block else 0)
+
+    return run
+
+
+def bm25(talk: Talk) -> Iterator[Served]:
+    """The plain baseline: Okapi over the same turns with the same words, laid out in the same block."""
+    texts = [turn["content"] for turn in talk.turns]
+    bags = [Counter(terms(text)) for text in texts]
+    lengths = [sum(bag.values()) for bag in bags]
+    mean = sum(lengths) / len(lengths)
+    seen = Counter(term for bag in bags for term in bag)
+    for question in talk.questions:
+        wanted = set(terms(question["question"]))
+        scores = [
+            sum(
+                math.log(1 + (len(bags) - seen[t] + 0.5) / (seen[t] + 0.5)) * bag[t] * 2.2
+                / (bag[t] + 1.2 * (0.25 + 0.75 * size / mean))
+                for t in wanted if t in bag
+            )
+            for bag, size in zip(bags, lengths, strict=True)
+        ]  # fmt: skip
+        order = sorted(range(len(texts)), key=lambda i: -scores[i])
+        block = render_context([_record(talk.turns[i], i) for i in order], TOKENS, nonce="0" * 8).text
+        said = "\n".join(item.text for item in parse_context(block)) if block else ""
+        yield Served([texts[i] for i in order[:K]], said, max(scores), estimate_tokens(block))
+
+
+def _record(turn: dict[str, Any], seq: int) -> MemoryRecord:
+    origin = "assistant" if turn["role"] == "assistant" else "user"
+    at = datetime.fromisoformat(turn["at"])
+    return MemoryRecord(id=turn["id"], text=turn["content"], kind="turn", origin=origin, at=at, seq=seq + 1)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts over questions."""
+
+    evidence: list[bool] = field(default_factory=list)
+    gold: list[bool] = field(default_factory=list)
+    stale: list[bool] = field(default_factory=list)
+    answered: list[float] = field(default_factory=list)
+    empty: list[float] = field(default_factory=list)
+    chatter: list[float] = field(default_factory=list)
+    tokens_for_nothing: list[int] = field(default_factory=list)
+    misses: list[str] = field(default_factory=list)
+
+    def count(self, talk: Talk, question: dict[str, Any], served: Served) -> None:
+        if question["answer"] is None:
+            self.empty.append(served.best)
+            self.tokens_for_nothing.append(served.tokens)
+            return
+        self.answered.append(served.best)
+        words = {turn["id"]: turn["content"] for turn in talk.turns}
+        forms = _forms(question["answer"])
+        evidence = [words[one] for one in question["evidence"] if one in words]
+        found = any(holds(text, forms) or any(same(text, said) for said in evidence) for text in served.texts)
+        has = holds(served.block, forms) or any(fold(said) in fold(served.block) for said in evidence)
+        self.evidence.append(found)
+        self.gold.append(has)
+        old = _forms(question.get("stale") or [])
+        if old:
+            self.stale.append(holds(served.block, old) and not has)
+        if not (found and has):
+            self.misses.append(f"{talk.name} {question['id']} {'' if found else 'evidence '}{'' if has else 'gold'}")
+
+
+def _forms(raw: Any) -> list[str]:
+    return [str(one) for one in (raw if isinstance(raw, list) else [raw])]
+
+
+def fold(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def holds(text: str, forms: Sequence[str]) -> bool:
+    """Whether a text has all the words of one of the forms; in scripts without blanks, the form itself."""
+    text = fold(text)
+    said = set(_WORD.findall(text))
+    return any((not form.isascii() and form in text) or _words(form) <= said for form in map(fold, forms))
+
+
+_WORD = re.compile(r"\w+")
+_LEFT_OUT = frozenset(["a", "an", "the", "my", "your", "his", "her", "our", "their", "and"])
+
+
+def _words(form: str) -> set[str]:
+    found = set(_WORD.findall(form))
+    return found - _LEFT_OUT or found
+
+
+def same(text: str, said: str) -> bool:
+    """Whether a served text is (a good part of) what was said."""
+    text, said = fold(text), fold(said)
+    return len(text) >= 12 and (text in said or said in text)
+
+
+def share(values: Sequence[bool]) -> float:
+    return 100 * sum(values) / max(len(values), 1)
+
+
+def auc(right: Sequence[float], wrong: Sequence[float]) -> float:
+    pairs = [(a > b) + 0.5 * (a == b) for a in right for b in wrong]
+    return sum(pairs) / max(len(pairs), 1)
+
+
+def tally(system: System, chosen: Sequence[Talk]) -> Tally:
+    found = Tally()
+    for talk in chosen:
+        for question, served in zip(talk.questions, system(talk), strict=True):
+            found.count(talk, question, served)
+    return found

@@ -1,0 +1,162 @@
+"""Law 1: what the runtime asks a model, the trainer asks it too, byte for byte, and reads the replies alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from memkit import Memory
+from memkit.embedders import make_embedder
+from memkit.engine.record import prompt_text
+from memkit.errors import BadReply
+from memkit.models import to_json
+from memkit.seams.backbone import GenReply, GenRequest, Replies
+from memkit_train.replay import Env, Policy, scripts_of
+from memkit_train.rewards import Answers, CachedBackbone, Probed
+from memkit_train.trajectories import StoreSource
+from tests.train.stores import Hands
+
+START = datetime(2026, 3, 2, 9, tzinfo=UTC)
+NAMES = ("Ana", "Ben", "Cleo")
+QUESTION = "Who went for a long walk with the dog in Lisbon?"
+
+
+class Noting:
+    """Notes every prompt, and replies with a line for each turn, or from the first memory. `cut`: the first reply to
+    each prompt is cut at its limit, wherever that leaves it."""
+
+    identity, max_parallel = "noting", 8
+
+    def __init__(self, style: str, *, cut: bool = False) -> None:
+        self.style, self.cut = style, cut
+        self.prompts: list[str] = []
+
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
+        return [self._reply(one) for one in requests]
+
+    def _reply(self, request: GenRequest) -> GenReply:
+        self.prompts.append(prompt_text(request.prompt))
+        stump = self.cut and len(request.prompt.messages) == 2
+        text = (_compact if self.style == "compact" else _json)(request)
+        return GenReply(text[:-2] if stump else text, finish="length" if stump else "stop")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _compact(request: GenRequest) -> str:
+    view = request.prompt.view
+    match request.prompt.role:
+        case "answerer":
+            return f"USE {'1' if view.shown else 'NONE'}\nANSWER a dog named Buddy"
+        case "extractor":
+            return "\n".join(f"{n} {turn.text}" for n, turn in enumerate(view.turns, 1))
+        case "manager":
+            return "ADD"
+        case _:
+            return "\n".join(f"ADD {n} {turn.text}" for n, turn in enumerate(view.turns, 1))
+
+
+def _json(request: GenRequest) -> str:
+    view = request.prompt.view
+    match request.prompt.role:
+        case "answerer":
+            return to_json({"memories": [1] if view.shown else [], "answer": "a dog named Buddy"})
+        case "extractor":
+            return to_json({"facts": [{"turn": n, "fact": turn.text} for n, turn in enumerate(view.turns, 1)]})
+        case "manager":
+            return to_json({"operations": [{"op": "ADD", "id": None, "text": view.facts[0].text}]})
+        case _:
+            ops = [{"op": "ADD", "id": None, "text": turn.text, "turn": n} for n, turn in enumerate(view.turns, 1)]
+            return to_json({"operations": ops})
+
+
+def said(number: int, speakers: int) -> dict[str, str]:
+    who = NAMES[number % speakers]
+    place = ("Lisbon", "Porto", "the park", "Sintra")[number % 4]
+    return {"role": "user", "name": who, "content": f"{who} walked {number} miles with the dog in {place}."}
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["whole", "cut"])
+@pytest.mark.parametrize("style", ["compact", "json"])
+@pytest.mark.parametrize("speakers", [1, 3])
+@pytest.mark.parametrize("size", [5, 20, 60, 300])
+def test_a_question_is_asked_as_memory_answers_it(
+    size: int, speakers: int, style: str, cut: bool, tmp_path: Path
+) -> None:
+    served, clock = Noting(style, cut=cut), Hands(START + timedelta(days=400))
+    with Memory(tmp_path / "store", model=served, clock=clock) as memory:
+        for day in range(0, size, 100):
+            turns = [said(n, speakers) for n in range(day, min(size, day + 100))]
+            memory.add(turns, user_id="ana", at=START + timedelta(days=day), infer=False)
+        answer = memory.answer(QUESTION, user_id="ana")
+    trained = Noting(style, cut=cut)
+    with StoreSource(tmp_path / "store") as source:
+        env = Env(make_embedder("hash"), source.served_with)
+        (episode,) = source.episodes()
+        (event,) = episode.answers
+        (script,) = scripts_of(episode)
+        bank = env.logged(script)[-1].live
+        answers = Answers(CachedBackbone(trained), env.embedder, source.served_with)
+        (found,) = answers.ask([(Probed(event.question, "", clock.now()), bank)])
+    assert len(bank) == size
+    assert trained.prompts == served.prompts
+    assert len(served.prompts) == 1 + cut
+    assert [type(attempt.error) for attempt in found.call.attempts] == [BadReply] * cut + [type(None)]
+    assert found.text == answer.text
+    assert found.draft is not None
+    assert found.draft.memory_ids == tuple(record.id for record in answer.cited)
+
+
+@pytest.mark.parametrize("config", [{"answer_candidates": 7, "reasks": 0}, {}], ids=["chosen", "default"])
+def test_a_question_that_is_given_up_is_given_up_alike(config: dict[str, int], tmp_path: Path) -> None:
+    class Mute(Noting):
+        def generate(self, requests: Sequence[GenRequest]) -> Replies:
+            self.prompts += [prompt_text(one.prompt) for one in requests]
+            return [GenReply("Hm.") for _ in requests]
+
+    served, trained, clock = Mute("compact"), Mute("compact"), Hands(START)
+    with Memory(tmp_path / "store", model=served, clock=clock, config=config) as memory:
+        memory.add([said(n, 1) for n in range(20)], user_id="ana", at=START, infer=False)
+        with pytest.raises(BadReply):
+            memory.answer(QUESTION, user_id="ana")
+    with StoreSource(tmp_path / "store") as source:
+        env = Env(make_embedder("hash"), source.served_with)
+        (episode,) = source.episodes()
+        (script,) = scripts_of(episode)
+        bank = env.logged(script)[-1].live
+        answers = Answers(CachedBackbone(trained), env.embedder, source.served_with)
+        (found,) = answers.ask([(Probed(QUESTION, "", START), bank)])
+    assert trained.prompts == served.prompts
+    assert len(served.prompts) == 1 + config.get("reasks", 2)
+    assert len(found.served) == config.get("answer_candidates", 20)
+    assert isinstance(found.error, BadReply)
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["whole", "cut"])
+@pytest.mark.parametrize("mode", ["split", "fused"])
+@pytest.mark.parametrize("style", ["compact", "json"])
+@pytest.mark.parametrize("speakers", [1, 3])
+def test_a_turn_is_decided_again_as_memory_decided_it(
+    speakers: int, style: str, mode: str, cut: bool, tmp_path: Path
+) -> None:
+    served, clock = Noting(style, cut=cut), Hands(START)
+    config = {"candidates": 3, "context_turns": 2}
+    with Memory(tmp_path / "store", model=served, clock=clock, mode=mode, config=config) as memory:
+        for n in range(0, 12, 2):
+            clock.at = START + timedelta(days=n)
+            turns = [said(n, speakers), said(n + 1, speakers)]
+            memory.add(turns, user_id="ana", session_id=f"s{n // 4}", at=clock.at)
+        kept = [record.text for record in memory.list(user_id="ana")]
+    trained = Noting(style, cut=cut)
+    with StoreSource(tmp_path / "store") as source:
+        env = Env(make_embedder("hash"), source.served_with)
+        (episode,) = source.episodes()
+        (script,) = scripts_of(episode)
+        (trail,) = env.run([(env.start(script), Policy(trained))], upto=None)
+    assert trained.prompts == served.prompts
+    assert len(kept) == 12
+    assert [record.text for record in trail.end.live.state if record.kind != "turn"] == kept
