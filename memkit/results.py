@@ -12,13 +12,15 @@ from memkit.models import MemoryRecord, Op, Status, Turn
 @dataclass(frozen=True, slots=True)
 class AddResult:
     """`status` applied: `ops` are in the store. pending: durable, decided in the background. parked: the turn is kept
-    but could not be decided; `reason` says why, `retry()` tries again."""
+    but could not be decided, `retry()` tries again."""
 
     trace_id: str
     status: Status
     ops: tuple[Op, ...] = ()
     turns: tuple[Turn, ...] = ()
-    reason: str = ""
+    reason: str | None = None
+    """Why nothing was written, in plain words: what the manager said of it, or why the turn is parked. None where
+    something was written, or where it is not decided yet."""
     replayed: bool = False
     """True where the idempotency key had been seen: nothing new was stored."""
 

@@ -11,8 +11,8 @@ _MONTHS = "January February March April May June July August September October N
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "ten": 10}
 
-_RELATIVE = re.compile(
-    r"\b(?:on\s+|in\s+)?(?:"
+RELATIVE = re.compile(
+    r"\b(?:(?P<bound>since|until|till|by|from|before|after|for)\s+|on\s+|in\s+)?(?:"
     r"(?P<day>the day before yesterday|yesterday|last night|today|tonight|this morning|this afternoon|this evening"
     r"|tomorrow|the day after tomorrow)"
     r"|(?P<which>last|this past|this|next|this coming)\s+(?P<unit>week|weekend|month|year|"
@@ -40,7 +40,12 @@ def written(day: date) -> str:
 def resolve_dates(text: str, at: datetime) -> str:
     """`text` with its relative dates replaced. What has no calendar date ("recently", "soon") stays."""
     said = at.date()
-    return _RELATIVE.sub(lambda found: _absolute(found, said), text)
+    return RELATIVE.sub(lambda found: _bounded(found, _absolute(found, said)), text)
+
+
+def _bounded(found: re.Match[str], day: str) -> str:
+    """`since last Friday` → `since 5 May 2023`: one preposition is enough."""
+    return f"{found['bound']} {re.sub('^(?:on|in) ', '', day)}" if found["bound"] and day != found[0] else day
 
 
 def _absolute(found: re.Match[str], said: date) -> str:

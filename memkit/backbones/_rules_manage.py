@@ -1,8 +1,8 @@
 """One fact against the memories shown with it → one operation, without a model.
 
 Each test looks for one relation between the fact and a memory, in the order in which a wrong match would do most harm:
-said already, over, happened as planned, one more of the same, another value of the same, a finer statement. What
-matches none of them is new. A rewritten memory keeps what it said before.
+said already, over, happened as planned, one more of the same, another value of the same, a finer statement. Both must
+surely speak of the same thing of the same person: what matches no test is new. A rewritten memory keeps what it said.
 """
 
 # ruff: noqa: SIM905 (lists of words read better as text)
@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memkit.backbones._rules_dates import ABSOLUTE
-from memkit.backbones._rules_words import PETS, STOP, content, phrases, stem, tokens
+from memkit.backbones._rules_requests import meant
+from memkit.backbones._rules_verbs import ATTRIBUTES, PAST, THIRD
+from memkit.backbones._rules_words import PETS, content, phrases, stem, tokens
 from memkit.models import Action, normalise
 
 _LONGEST = 390
@@ -42,10 +44,8 @@ _OVER = re.compile(
     re.IGNORECASE,
 )
 _OVER_WORDS = frozenset(
-    "stop quit give sell get rid break lose cancel drop end leave divorc return donat throw any have anymor".split()
+    "stop quit give sell get rid break lose cancel drop end leave divorc return donat throw any have anymor away with all".split()
 )
-_WEAK_OVER = frozenset({"left", "lost", "returned", "dropped", "ended"})
-"""These end something only together with what is named by the memory as held: `left their job`, not `left early`."""
 _NOT = re.compile(r"\b(?:not|never|no longer|no|cannot|without)\b|n['’]t\b", re.IGNORECASE)
 _ANOTHER = re.compile(r"\b(?:another|second|third|fourth|one more|additional|new pet|also|too|as well)\b", re.I)
 _COUNTED = re.compile(r"\b(?:another|second|third|fourth|one more|additional)((?: [\w-]+){1,3})", re.IGNORECASE)
@@ -59,27 +59,27 @@ _SLOTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for name, pattern in (
         (
             "home",
-            r"\b(?:lives?|living|resides?|moved?|moving|relocated|is based|settled)(?: back)?(?: from .+?)?"
-            r" (?:in|to|at) (?!(?:a|an|the|their) new)(?P<value>.+)",
+            r"^\S+ (?:(?:now|currently|still) )?(?:lives|is living|resides|moved|relocated|is based)(?: back)?"
+            r"(?: from [\w' -]{2,40}?)? (?:in|to) (?!(?:a|an|the|their|my|fear|peace|sin)\b|\w+days?\b)(?P<value>.+)",
         ),
         (
             "employer",
-            r"\b(?:works?|working|employed|(?:started|got|took|accepted)(?: \w+){0,3} (?:job|position|role|work\w*))"
-            r"(?: now| currently)? (?:at|for|with) (?P<value>.+)",
+            r"^\S+ (?:(?:now|currently|still) )?(?:works|is working|(?:started|got|took|accepted)(?: \w+){0,3}"
+            r" (?:job|position|role|work\w*))(?: now| currently)? (?:at|for) (?P<value>.+)",
         ),
-        ("profession", r"\b(?:works?|working) (?:now |currently )?as (?:a |an |the )?(?P<value>.+)"),
-        ("name", r"\bname (?:is(?: now)?|to) (?P<value>.+)"),
-        ("name", r"\bgoes by (?P<value>.+)"),
-        ("age", r"\b(?:is (?:now )?|turned )(?P<value>\d{1,3})(?: years? old| now)?\b(?! \w)"),
-        ("diet", r"\bis (?:now |a )*(?P<value>vegan|vegetarian|pescatarian|an omnivore)\b"),
-        ("status", r"\bis (?:now )?(?P<value>single|married|engaged|divorced|widowed)\b"),
+        ("profession", r"^\S+ (?:now |currently )?works (?:now |currently )?as (?:a |an |the )?(?P<value>.+)"),
+        ("name", r"^\S+ goes by (?P<value>.+)"),
+        ("called", r"^\S+ wants to be called (?P<value>.+)"),
+        ("answers in", r"^\S+ wants answers in (?P<value>.+)"),
+        ("age", r"^\S+ (?:is (?:now )?|turned )(?P<value>\d{1,3})(?: years? old| now)?\b(?! \w)"),
+        ("diet", r"^\S+ is (?:now |a )*(?P<value>vegan|vegetarian|pescatarian|an omnivore)\b"),
+        ("status", r"^\S+ is (?:now )?(?P<value>single|married|engaged|divorced|widowed)\b"),
     )
 )
-_ATTRIBUTE = re.compile(
-    r"^(?P<owner>[A-Z][\w-]*['’]s) (?P<noun>(?:favou?rite )?[\w -]{2,40}?) (?:is|are)(?: now)? (?P<value>.+)$"
+_ATTRIBUTE = re.compile(r"^(?P<owner>\S+['’]s) (?P<noun>[\w -]{2,40}?) (?:is|are)(?: now)? (?P<value>.+)$")
+_CHANGED = re.compile(
+    r"\bchanged (?:their|his|her) (?P<noun>[\w ]{2,30}?) (?:from [\w' -]{1,40} )?to (?P<value>.+)", re.I
 )
-_FAVOURITE = re.compile(r"\bfavou?rite (?P<noun>[\w ]{2,30}?) (?:is|are)(?: now)? (?P<value>.+)", re.IGNORECASE)
-_CHANGED = re.compile(r"\bchanged (?:their|his|her) (?P<noun>[\w ]{2,30}?) (?:from .+ )?to (?P<value>.+)", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,8 @@ class Known:
     handle: int
     text: str
     whole: bool = True
+    seq: int = 0
+    """The higher, the newer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,9 @@ class Decision:
 
 
 def decide(fact: str, known: Sequence[Known]) -> Decision:
+    told = meant(fact)
+    if told is not None:
+        return _correct(*told, known)
     same_subject = [one for one in known if _subject(one.text) == _subject(fact)]
     for test in (_said_already, _over, _happened, _one_more, _other_value, _contradicted, _finer):
         for one in same_subject:
@@ -110,6 +115,33 @@ def decide(fact: str, known: Sequence[Known]) -> Decision:
             twin = next((other for other in known if _same_text(other.text, decision.text)), None)
             return decision if twin is None or twin is one else Decision("noop", twin.handle)
     return Decision("add")
+
+
+def find_forgotten(wanted: str, known: Sequence[Known]) -> list[int]:
+    """The memories that say all that is to be forgotten, the most similar first."""
+    gone = content(wanted) - _ASIDE
+    found = [(len(content(one.text)), one.handle) for one in known if gone and gone <= content(one.text)]
+    return [handle for _, handle in sorted(found)]
+
+
+_ASIDE = frozenset(stem(word) for word in "memory thing stuff everything anything detail info information said".split())
+
+
+def _correct(new: str, old: str, known: Sequence[Known]) -> Decision:
+    """`I meant Bergen, not Oslo`: in place of what was named. What it is that `I meant Bergen` corrects is a guess."""
+    newest_first = sorted((one for one in known if one.whole), key=lambda one: -one.seq)
+    for one in newest_first:
+        if not old or not _word(old).search(one.text):
+            continue
+        text = _word(old).sub(lambda _: new, one.text, count=1)
+        twin = next((other for other in known if other is not one and _same_text(other.text, text)), None)
+        if twin is None and len(text) <= _LONGEST and not _same_text(one.text, text):
+            return Decision("update", one.handle, text)
+    return Decision("noop")
+
+
+def _word(text: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){re.escape(text)}(?!\w)", re.IGNORECASE)
 
 
 def _same_text(text: str, other: str | None) -> bool:
@@ -139,12 +171,12 @@ def _over(fact: str, one: Known) -> Decision | None:
         return None
     gone = _meaning(fact[ended.start() :].split(" because ")[0]) - _OVER_WORDS
     held = _meaning(one.text)
-    if not gone & held or len(gone & held) / len(gone) < 0.5:
+    if not gone or not gone <= held:
         return None
-    if gone & held == {"work"} and not any(slot in ("employer", "profession") for slot, _ in _values(one.text)):
+    if gone == {"work"} and not any(slot in ("employer", "profession") for slot, _ in _values(one.text)):
         return None
-    if ended[0].lower() in _WEAK_OVER and not gone <= held:
-        return None
+    if len(gone) == 1 and stem(_verb(one.text)[0]) in gone and len(held) > 1 and gone != {"work"}:
+        return None  # "stopped drinking" ends no "drinks tea"
     left = _without(one.text, gone & held)
     return Decision("update", one.handle, left) if left else Decision("delete", one.handle)
 
@@ -155,10 +187,9 @@ def _happened(fact: str, one: Known) -> Decision | None:
     if not _PLAN.search(told) or _PLAN.search(fact) or _NOT.search(fact) or _ONGOING.search(fact):
         return None
     planned, done = _meaning(told) - _PLAN_WORDS, _meaning(fact) - _PLAN_WORDS
-    shared = planned & done
-    if len(shared) < min(2, len(done)) or not shared or len(shared) / min(len(planned), len(done)) < 0.6:
+    if len(planned) < 2 or not planned <= done:
         return None
-    missing = planned - done or _dates(told) - _dates(fact)
+    missing = _dates(told) - _dates(fact)
     plan = _open(told)[len(_subject(told)) :].strip().removeprefix("is ")
     text = f"{_open(fact)} (before: {plan})." if missing else fact
     return Decision("update", one.handle, text)
@@ -225,33 +256,35 @@ def _contradicted(fact: str, one: Known) -> Decision | None:
 
 
 def _finer(fact: str, one: Known) -> Decision | None:
-    """The fact says all that the memory says, and more."""
-    theirs = _meaning(one.text)
-    continued = fact.startswith(_open(one.text))
-    if not (len(theirs) > 1 or (theirs and continued)) or not _same_mode(fact, one.text) or _ANOTHER.search(fact):
+    """The fact goes on where the memory ends: `has a dog` … `named Buddy`."""
+    if not _meaning(one.text) or not _same_mode(fact, one.text) or _ANOTHER.search(fact):
         return None
-    finer = theirs < _meaning(fact) and _dates(one.text) <= _dates(fact)
-    return Decision("update", one.handle, fact) if finer else None
+    return Decision("update", one.handle, fact) if fact.startswith(f"{_open(one.text)} ") else None
 
 
 # ---- what a text says ------------------------------------------------------------------------------------------
 
 
 def _subject(text: str) -> str:
-    """`Ana`, `Ana's sister Maria`: the first words up to the verb, as far as a name goes."""
+    """`Ana`, also of "Ana's favourite colour"; `Ana's sister Maria`, for people and things of hers are subjects."""
     words = text.split()
     if not words:
         return ""
     if words[0].endswith(("'s", "’s")) and len(words) > 1:
-        kind = words[1] if stem(words[1]) in _RELATIVES else ""
-        return f"{words[0]} {kind}".strip() if kind else re.split(r"['’]s$", words[0])[0]
+        end = next((n for n, word in enumerate(words[1:8], 1) if word in _SAYS or word in THIRD or word in PAST), 0)
+        nouns = [word.lower() for word in words[1:end]]
+        if nouns and (nouns[-1] in ATTRIBUTES or nouns[0] in ("favourite", "favorite")) and not _owns(nouns):
+            return re.split(r"['’]s$", words[0])[0]
+        return " ".join(words[:end]) if end else text
     return words[0].strip(",.") if words[0].lower() not in ("on", "in", "around") else _late_subject(text)
 
 
-_RELATIVES = frozenset(
-    """sister brother mother father wife husband partner girlfriend boyfriend son daughter child friend boss colleague
-    cousin aunt uncle grandmother grandfather grandma grandpa roommate neighbor neighbour dog cat""".split()
-)
+_SAYS = frozenset("is are was were has have had will isn't aren't doesn't can't wants".split())
+
+
+def _owns(nouns: Sequence[str]) -> bool:
+    """`sister's name`: of somebody else."""
+    return any(noun.endswith(("'s", "’s")) for noun in nouns)
 
 
 def _late_subject(text: str) -> str:
@@ -306,16 +339,13 @@ def _values(text: str) -> list[tuple[str, str]]:
         match = pattern.search(text)
         if match:
             found.append((slot, next(value for value in match.groups() if value)))
-    for pattern in (_FAVOURITE, _CHANGED):
-        match = pattern.search(text)
-        if match:
-            noun = "favourite " if pattern is _FAVOURITE else ""
-            found.append((noun + " ".join(sorted(content(match["noun"])) or ["name"]), match["value"]))
-    attribute = _ATTRIBUTE.match(text)
-    if attribute and not found and "'" in attribute["owner"].replace("’", "'"):
-        nouns = content(attribute["noun"]) - STOP
-        if nouns:
-            found.append((" ".join(sorted(nouns)), attribute["value"]))
+    changed, attribute = _CHANGED.search(text), _ATTRIBUTE.match(text)
+    if changed:
+        found.append((" ".join(sorted(content(changed["noun"])) or ["name"]), changed["value"]))
+    if attribute and not found:
+        nouns = attribute["noun"].lower().split()
+        if nouns[-1] in ATTRIBUTES or nouns[0] in ("favourite", "favorite"):
+            found.append((" ".join(sorted(content(attribute["noun"]))) or nouns[-1], attribute["value"]))
     return found
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import re
 
+from memkit.backbones._rules_verbs import BASES, third
+
 _PAST = frozenset(
     """went got bought ran saw made took gave came met ate wrote read began left lost sold told felt thought knew found
     built spent won taught flew drove rode swam sang broke chose grew wore slept brought had did was were quit put cut
@@ -29,6 +31,8 @@ _PRESENT = frozenset(
     write cook paint go travel volunteer drive commute hike bake sing dance attend practice use dislike""".split()
 )
 _CONTRACTED = re.compile(r"\b(I|we)['’](m|ve|ll|d|re)\b", re.IGNORECASE)
+_AFTER_VERB = re.compile(r"$|(?:an?|the|my|our|in|at|as|to|for|with|from|on|no|two|three|\w+ing)\b", re.IGNORECASE)
+"""What follows a verb rather than a noun."""
 _SUBJECT = re.compile(r"\b(?:I|we)\b", re.IGNORECASE)
 
 
@@ -68,7 +72,8 @@ def third_person(clause: str, name: str) -> str:
         if low in ("am", "was") and out and out[-1] == "they":
             out.append({"am": "are", "was": "were"}[low])
             continue
-        if low in _PRESENT and out and out[-1] in ("and", "but") and not negated and _simple_present(out, name):
+        joined = low in _PRESENT and out and out[-1] in ("and", "but") and not negated
+        if joined and _AFTER_VERB.match(" ".join(words[index + 1 : index + 2])) and _simple_present(out, name):
             out.append(_third(low) + tail)
             continue
         out.append(word)
@@ -93,13 +98,11 @@ def _third(verb: str) -> str:
         return "will"
     if verb == "'d":
         return "would"
+    if verb in BASES and verb not in _PAST:
+        return third(verb)
     if verb in _PAST or verb in _MODALS or verb.endswith(("ed", "n't")) or not verb.isalpha():
         return verb
-    if verb.endswith(("s", "sh", "ch", "x", "z", "o")):
-        return verb + "es"
-    if verb.endswith("y") and verb[-2:-1] not in "aeiou":
-        return verb[:-1] + "ies"
-    return verb + "s"
+    return third(verb)
 
 
 def _simple_present(out: list[str], name: str) -> bool:

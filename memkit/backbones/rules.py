@@ -12,12 +12,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memkit.backbones._rules_answer import answer
-from memkit.backbones._rules_extract import facts_of
-from memkit.backbones._rules_manage import Decision, Known, decide
+from memkit.backbones._rules_extract import NOT_THE_USER, Reading, read
+from memkit.backbones._rules_manage import Decision, Known, decide, find_forgotten
+from memkit.backbones._rules_requests import meant, to_forget
 from memkit.roles.base import Prompt
 from memkit.seams.backbone import GenReply, GenRequest, Replies, Usage
 
-IDENTITY = "rules/1"
+IDENTITY = "rules/2"
+
+KNOWN = "known already"
+NOTHING_FORGOTTEN = "no memory like it was found to forget"
+NOTHING_CORRECTED = "no memory was found that this corrects"
+_MOST_FORGOTTEN = 3
+"""As many memories as one turn may delete."""
+_READ = 500
+"""Characters of a memory that are compared."""
 
 _NO_TOKENS = "rules decide without tokens or probabilities"
 _MISSING = {name: _NO_TOKENS for name in ("prompt_ids", "token_ids", "logprobs", "sampled_logprobs")}
@@ -38,15 +47,25 @@ class RuleBackbone:
 
     def _reply(self, prompt: Prompt) -> GenReply:
         started = time.perf_counter()
-        text = _REPLIES[prompt.role](prompt)
+        text, why = _REPLIES[prompt.role](prompt)
         elapsed = (time.perf_counter() - started) * 1e3
-        return GenReply(text, model=IDENTITY, usage=Usage(), latency_ms=elapsed, missing=_MISSING)
+        extra = {"reason": why} if why else {}
+        return GenReply(text, model=IDENTITY, usage=Usage(), latency_ms=elapsed, missing=_MISSING, extra=extra)
 
 
-def _extract(prompt: Prompt) -> str:
-    lines = [f"{number} {fact}" for number, turn in enumerate(prompt.view.turns, 1) for fact in facts_of(turn)]
+def _extract(prompt: Prompt) -> tuple[str, str]:
+    readings = [read(turn) for turn in prompt.view.turns]
+    lines = [f"{number} {fact}" for number, reading in enumerate(readings, 1) for fact in reading.facts]
     most = 3 * len(prompt.view.turns) + 3
-    return "\n".join(lines[: min(most, 20)]) or "NONE"
+    return "\n".join(lines[: min(most, 20)]) or "NONE", "" if lines else _why_nothing(readings)
+
+
+def _why_nothing(readings: Sequence[Reading]) -> str:
+    """The reasons of what people said; of others only where nobody else spoke."""
+    reasons = dict.fromkeys(reading.reason for reading in readings)
+    if len(reasons) > 1:
+        reasons.pop(NOT_THE_USER, None)
+    return "; ".join(reasons)
 
 
 def _is_reask(prompt: Prompt) -> bool:
@@ -55,17 +74,27 @@ def _is_reask(prompt: Prompt) -> bool:
     return len(prompt.messages) > 2
 
 
-def _manage(prompt: Prompt) -> str:
-    if _is_reask(prompt):
-        return "ADD"
-    known = [Known(one.handle, one.record.text, one.whole) for one in prompt.view.shown]
-    decision = decide(prompt.view.facts[0].text, known)
-    return " ".join(str(part) for part in (decision.action.upper(), decision.handle, decision.text) if part is not None)
+def _manage(prompt: Prompt) -> tuple[str, str]:
+    fact, again = prompt.view.facts[0].text, _is_reask(prompt)
+    known = [Known(one.handle, one.record.text[:_READ], one.whole, one.record.seq) for one in prompt.view.shown]
+    wanted = to_forget(fact)
+    if wanted is not None:
+        handles = find_forgotten(wanted, known)[: 1 if again else _MOST_FORGOTTEN]
+        return "\n".join(f"DELETE {handle}" for handle in handles) or "NOOP", "" if handles else NOTHING_FORGOTTEN
+    decision = Decision("noop" if meant(fact) else "add") if again else decide(fact, known)
+    if decision.action == "noop":
+        why = KNOWN if decision.handle is not None else NOTHING_CORRECTED
+        return ("NOOP" if decision.handle is None else f"NOOP {decision.handle}"), why
+    if again:
+        return "ADD", ""
+    return " ".join(
+        str(part) for part in (decision.action.upper(), decision.handle, decision.text) if part is not None
+    ), ""
 
 
-def _answer(prompt: Prompt) -> str:
+def _answer(prompt: Prompt) -> tuple[str, str]:
     used, text = answer(prompt.view.question, prompt.view.shown)
-    return f"USE {' '.join(map(str, used)) or 'NONE'}\nANSWER {text or 'unknown'}"
+    return f"USE {' '.join(map(str, used)) or 'NONE'}\nANSWER {text or 'unknown'}", ""
 
 
 @dataclass(slots=True)
@@ -77,22 +106,39 @@ class _Standing:
     turn: int = 0
     action: str = ""
     whole: bool = True
+    seq: int = 0
 
 
-def _fuse(prompt: Prompt) -> str:
+def _fuse(prompt: Prompt) -> tuple[str, str]:
     """Fact by fact as the manager would, each against what the earlier ones have already changed, with at most one
     operation for each memory."""
-    shown = () if _is_reask(prompt) else prompt.view.shown
-    standing = [_Standing(one.handle, one.record.text, whole=one.whole) for one in shown]
-    for number, turn in enumerate(prompt.view.turns, 1):
-        for fact in facts_of(turn):
-            _change(standing, decide(fact, _live(standing)), fact, number)
+    again = _is_reask(prompt)
+    standing = [
+        _Standing(one.handle, one.record.text[:_READ], whole=one.whole, seq=one.record.seq) for one in prompt.view.shown
+    ]
+    readings = [read(turn) for turn in prompt.view.turns]
+    missed: list[str] = []
+    for number, reading in enumerate(readings, 1):
+        for fact in reading.facts:
+            wanted = to_forget(fact)
+            if wanted is not None:
+                handles = find_forgotten(wanted, _live(standing))[: 1 if again else _MOST_FORGOTTEN]
+                for handle in handles:
+                    _change(standing, Decision("delete", handle), fact, number)
+                missed += [] if handles else [NOTHING_FORGOTTEN]
+                continue
+            decision = decide(fact, [] if again else _live(standing))
+            if decision.action == "noop":
+                missed.append(KNOWN if decision.handle is not None else NOTHING_CORRECTED)
+            if decision.action != "noop" or decision.handle is not None:
+                _change(standing, decision, fact, number)
     lines = [_line(one) for one in standing if one.action][: min(3 * len(prompt.view.turns) + 3, 20)]
-    return "\n".join(lines) or "NOOP"
+    wrote = any(one.action not in ("", "NOOP") for one in standing)
+    return "\n".join(lines) or "NOOP", "" if wrote else "; ".join(dict.fromkeys(missed)) or _why_nothing(readings)
 
 
 def _live(standing: Sequence[_Standing]) -> list[Known]:
-    return [Known(at, one.text, one.whole) for at, one in enumerate(standing) if one.action != "DELETE"]
+    return [Known(at, one.text, one.whole, one.seq) for at, one in enumerate(standing) if one.action != "DELETE"]
 
 
 def _change(standing: list[_Standing], decision: Decision, fact: str, turn: int) -> None:

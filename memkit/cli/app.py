@@ -100,7 +100,7 @@ def add(
     if json:
         show.as_json(result)
     elif result.status == "parked":
-        show.out.print(f"[red]parked[/] {show.escape(result.reason)}  (kept; `memkit retry` tries again)")
+        show.out.print(f"[red]parked[/] {show.escape(result.reason or '')}  (kept; `memkit retry` tries again)")
     else:
         show.history(result.ops, f"{result.status}  trace {result.trace_id}")
     if result.status == "parked":

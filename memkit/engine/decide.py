@@ -18,7 +18,7 @@ from memkit.engine.call import ModelCall, Parse, Routing, ask_until_readable
 from memkit.engine.drive import Steps
 from memkit.engine.served_with import ServedWith
 from memkit.engine.shortlist import Shortlist
-from memkit.engine.words import words_that_are_covered, words_that_end
+from memkit.engine.words import asked_to_end, words_that_are_covered, words_that_end
 from memkit.errors import Conflict, MemkitError, ModelError, NotFound, OpRejected
 from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn
 from memkit.ops import EDITION, Context, check_batch, check_caps, resolve
@@ -26,6 +26,7 @@ from memkit.retrieval import RankerWeights
 from memkit.roles import Extractor, Fact, Fused, Manager, Prompt, Shown
 from memkit.seams.backbone import Sampling
 from memkit.seams.embedder import Embedder
+from memkit.text.requests import asks_to_forget
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +82,10 @@ def _about_words(task: Task, drafts: Sequence[OpDraft]) -> list[OpDraft]:
     more: list[OpDraft] = []
     deletions = [draft for draft in drafts if draft.action == "delete"]
     ended = [record for one in deletions if one.memory_id and (record := task.live.state.get(one.memory_id))]
-    if ended:
+    ended += asked_to_end(task.turns)
+    if ended or any(asks_to_forget(turn.text) for turn in task.turns):
         said = task.live.said({turn for record in ended for turn in record.source_turns} | new)
-        more += words_that_end(ended, said, new=new, decision_id=deletions[0].decision_id)
+        more += words_that_end(ended, said, new=new, decision_id=deletions[0].decision_id if deletions else "")
     if task.hide_covered:
         gone = {draft.memory_id for draft in more}
         more += [one for one in words_that_are_covered(drafts, task.live.said(new), new) if one.memory_id not in gone]

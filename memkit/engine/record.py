@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -71,6 +71,17 @@ def decision_record(
         decision_id=call.decision_id, intake_id=intake_id, bank=bank, role=call.role, state_seq=call.state_seq,
         payload=payload, blobs=blobs, created_at=created_at,
     )  # fmt: skip
+
+
+def reason(payloads: Iterable[JSON]) -> str:
+    """Why decisions wrote nothing, in plain words: what the manager said of it (the rules do), else what its reply
+    means."""
+    decisions = list(payloads)
+    given = [str(payload["extra"]["reason"]) for payload in decisions if payload.get("extra", {}).get("reason")]
+    if given:
+        return "; ".join(dict.fromkeys(given))
+    known = any(draft["memory_id"] for payload in decisions for draft in payload["drafts"])
+    return "known already" if known else "the manager kept nothing"
 
 
 def _generated(reply: GenReply | None, missing: dict[str, str]) -> JSON:

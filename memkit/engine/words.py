@@ -23,6 +23,9 @@ _SOURCE_SHARE, _OTHER_SHARE = 0.34, 0.67
 """Share of a memory's terms that a sentence has where it says the same: in a turn that the memory was drawn from, and
 in any other."""
 _NO_CONTENT = frozenset(terms("user users user's"))
+_OF_REQUESTS = _NO_CONTENT | frozenset(
+    terms("forget erase wipe delete remove remember stop memory memories please everything anything know said told")
+)
 
 
 def words_of(turns: Sequence[Turn], expires_at: datetime | None = None) -> list[OpDraft]:
@@ -74,6 +77,17 @@ def words_that_end(
         if left != row.text:
             drafts.append(_shortened(row, left, decision_id))
     return drafts
+
+
+def asked_to_end(turns: Sequence[Turn]) -> list[MemoryRecord]:
+    """What the user's own requests name ("delete the PIN 4408 from memory"), as if it were a memory that ends."""
+    asked = [turn for turn in turns if turn.role == "user" and asks_to_forget(turn.text)]
+    named = [(turn, set(terms(turn.text)) - _OF_REQUESTS) for turn in asked]
+    return [
+        MemoryRecord(id="", text=" ".join(sorted(words)), session_id=turn.session_id)
+        for turn, words in named
+        if len(words) > 1 or any(letter.isdigit() for word in words for letter in word)
+    ]
 
 
 def words_that_are_covered(

@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from memkit.engine.record import reason
 from memkit.engine.words import row_id, words_of, words_that_end
 from memkit.errors import InvalidInput, NotFound, RevisionConflict, UndoConflict
 from memkit.inputs import aware, json_object, keep_turns_of, messages, optional_id, scope_id, text_of, whole_number
@@ -45,7 +46,7 @@ def add(
         runtime.applied(bank, accepted.ops)
         return AddResult(
             accepted.state.intake.intake_id, accepted.state.status, accepted.ops, accepted.state.intake.turns,
-            _reason(accepted.state), accepted.replayed,
+            replayed=accepted.replayed,
         )  # fmt: skip
     words = words_of(intake.turns, intake.expires_at) if intake.keep_turns != "none" else ()
     accepted = runtime.journal.accept(intake, words=words, claim=wait and runtime.ready)
@@ -58,7 +59,8 @@ def add(
         else:
             runtime.accepted(state.intake.intake_id)
     ops = tuple(runtime.journal.ops(intake_id=state.intake.intake_id)) if state.status == "applied" else ()
-    return AddResult(state.intake.intake_id, state.status, ops, state.intake.turns, _reason(state), accepted.replayed)
+    why = _reason(runtime, state, ops)
+    return AddResult(state.intake.intake_id, state.status, ops, state.intake.turns, why, accepted.replayed)
 
 
 def _followed(runtime: Runtime, accepted: Accepted) -> None:
@@ -328,5 +330,9 @@ def _episode(turn: Turn, intake: Intake) -> OpDraft:
     )  # fmt: skip
 
 
-def _reason(state: IntakeState) -> str:
-    return f"{state.reason}: {state.detail}" if state.status == "parked" else ""
+def _reason(runtime: Runtime, state: IntakeState, ops: Sequence[Op]) -> str | None:
+    if state.status == "parked":
+        return f"{state.reason}: {state.detail}"
+    if state.status == "pending" or any(op.action != "noop" for op in ops):
+        return None
+    return reason(record.payload for record in runtime.journal.decisions(intake_id=state.intake.intake_id))

@@ -163,7 +163,7 @@ def test_only_people_are_listened_to(role):
         ("I got married last week", "Ana got married in the week before 8 May 2023."),
         ("Please remember that I'm allergic to nuts.", "Ana is allergic to nuts."),
         ("My mail is ana@example.com", "Ana's mail is ana@example.com."),
-        ("I don't eat meat because I love animals", "Ana doesn't eat meat because they love animals."),
+        ("I don't eat meat because I love animals", "Ana doesn't eat meat.\n1 Ana loves animals."),
     ],
 )
 def test_facts_are_dated_and_in_the_third_person(said, fact):

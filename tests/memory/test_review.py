@@ -134,7 +134,7 @@ def test_a_turn_that_was_parked_once_is_applied_without_a_reason(tmp_path: Path)
         assert memory.retry(parked.trace_id, user_id="bob") == 0
         assert memory.retry(parked.trace_id, user_id="ana") == 1  # one id, not its letters
         again = memory.add("I like tea", user_id="ana", idempotency_key="once")
-        assert (again.status, again.reason, again.replayed) == ("applied", "", True)
+        assert (again.status, again.reason, again.replayed) == ("applied", "the manager kept nothing", True)
 
 
 def test_what_was_decided_is_no_longer_owed(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
