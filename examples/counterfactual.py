@@ -7,7 +7,7 @@
 With `--adapter` (a folder with a LoRA), the model without it stands beside the model with it: what the new adapter
 would have decided in these very traces. Every turn is decided anew on the bank as it was then. Nothing is written.
 Without `memkit[local]`, or with `--model rules`, the rules are asked alone. The shipped model was taught in the small
-world that `memkit_train.worlds` generates; about other talk it decides nonsense, and the diff shows it.
+world that `memkit_train.lab.worlds` generates; about other talk it decides nonsense, and the diff shows it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from importlib.util import find_spec
 from memkit.backbones import make_backbone, tiny_path
 from memkit.embedders import make_embedder
 from memkit.errors import InvalidInput, MemkitError, MissingExtra
-from memkit_train.compare import Comparison, compare, diff, states_of
+from memkit_train.gate.compare import Comparison, compare, diff, states_of
+from memkit_train.log import StoreSource
 from memkit_train.replay import Env, Policy
-from memkit_train.trajectories import StoreSource
 
 
 def main() -> None:

@@ -19,13 +19,13 @@ from pathlib import Path
 
 from memkit.adapters import Registry, promote
 from memkit.errors import InvalidInput, MemkitError, StaleAlias
-from memkit_train.config import TrainConfig, load
+from memkit_train.credit.inspect import inspect
 from memkit_train.errors import DataError
+from memkit_train.log import StoreSource
 from memkit_train.report import RunFolder
-from memkit_train.retrain import Outcome, retrain
-from memkit_train.rung import registry_path
-from memkit_train.trajectories import StoreSource
-from memkit_train.trajectories.inspect import inspect
+from memkit_train.retrain.config import TrainConfig, load
+from memkit_train.retrain.run import Outcome, retrain
+from memkit_train.retrain.stages import registry_path
 
 FAILED, BAD_INPUT = 1, 2
 

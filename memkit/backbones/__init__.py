@@ -119,13 +119,13 @@ def tiny_path() -> Path:
     """The small checkpoint that ships with the trainer: a folder of package data, found without importing it."""
     found = importlib.util.find_spec("memkit_train")
     for root in (found.submodule_search_locations or ()) if found else ():
-        path = Path(root) / "tiny" / "checkpoints" / "skilled"
+        path = Path(root) / "lab" / "tiny" / "checkpoints" / "skilled"
         if (path / "config.json").is_file() and any(path.glob("*.safetensors")):
             return path
     raise MissingExtra(
         "the tiny model is not installed",
-        why="no complete checkpoint lies in memkit_train/tiny/checkpoints/skilled of this installation",
-        fix="install the release wheel, make it (`python -m memkit_train.tiny build`), or pass model='hf:PATH'",
+        why="no complete checkpoint lies in memkit_train/lab/tiny/checkpoints/skilled of this installation",
+        fix="install the release wheel, make it (`python -m memkit_train.lab.tiny build`), or pass model='hf:PATH'",
     )
 
 

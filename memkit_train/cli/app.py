@@ -34,8 +34,8 @@ def inspect(
     json: Json = False,
 ) -> None:
     """What a log is good for: counts, labels, credit, probes, three samples with the loss in colour."""
-    from memkit_train.trajectories.inspect import inspect as look
-    from memkit_train.trajectories.inspect import show as display
+    from memkit_train.credit.inspect import inspect as look
+    from memkit_train.credit.inspect import show as display
 
     with opened(store) as source:
         found = look(source)
@@ -48,8 +48,8 @@ def inspect(
 @app.command()
 def plan(config: ConfigFile = None, sets: Sets = None, json: Json = False) -> None:
     """A run before it runs: steps, tokens, memory, time, and whether model, template and log fit. Needs no GPU."""
-    from memkit_train.config import dumped
-    from memkit_train.plan import plan as make
+    from memkit_train.retrain.config import dumped
+    from memkit_train.retrain.plan import plan as make
 
     chosen = _config(config, sets)
     found = make(chosen)
@@ -91,8 +91,8 @@ def compare(
     from memkit.backbones.hf import HFBackbone
     from memkit.embedders import make_embedder
     from memkit_train.cli.progress import progress
-    from memkit_train.compare import compare as weigh
-    from memkit_train.compare import diff, states_of
+    from memkit_train.gate.compare import compare as weigh
+    from memkit_train.gate.compare import diff, states_of
     from memkit_train.replay import Env, Policy
 
     if mode not in (None, "split", "fused"):
@@ -129,7 +129,7 @@ def sft(
 ) -> None:
     """Imitate the logged decisions that turned out well, without a verdict. `retrain` does the whole of it."""
     from memkit_train.cli.progress import progress
-    from memkit_train.retrain import imitate
+    from memkit_train.retrain.run import imitate
 
     chosen = _config(config, [*(sets or ()), "method.name=sft"])
     with progress(json) as tick:
@@ -151,7 +151,7 @@ def retrain(
 ) -> None:
     """Collect, train, evaluate, gate, publish. Exit codes: 0 published, 3 gate refused, 4 nothing to do."""
     from memkit_train.cli.progress import progress
-    from memkit_train.retrain import retrain as run
+    from memkit_train.retrain.run import retrain as run
 
     chosen = _config(config, sets)
     with progress(json) as tick:
@@ -178,7 +178,7 @@ def gate(
 ) -> None:
     """Judge an adapter against the parent on held-out users, without training. Exit code 3: refused."""
     from memkit_train.cli.progress import progress
-    from memkit_train.retrain import judge
+    from memkit_train.retrain.run import judge
 
     chosen = _config(config, sets)
     with progress(json) as tick:
@@ -201,8 +201,8 @@ def ranker(
 ) -> None:
     """Learn the retrieval weights from what answers cited. Exit code 3: not shown to be better on other users."""
     from memkit.adapters import Registry
-    from memkit_train.learned_ranker import learn
-    from memkit_train.trajectories.splits import Split
+    from memkit_train.log.splits import Split
+    from memkit_train.ranker.learn import learn
 
     with opened(store) as source:
         home = Registry(registry or store / "adapters")  # only now: it makes its folder
@@ -244,7 +244,7 @@ def doctor(
     json: Json = False,
 ) -> None:
     """Is this machine fit to train? Packages, GPU, memory, disk; and whether a store can be read. Exit code 1: no."""
-    from memkit_train.doctor import examine
+    from memkit_train.retrain.doctor import examine
 
     found = examine(store, opened)
     if json:
@@ -259,7 +259,7 @@ def doctor(
 
 
 def _config(path: Path | None, sets: list[str] | None) -> Any:
-    from memkit_train.config import load
+    from memkit_train.retrain.config import load
 
     return load(path, sets or ())
 
@@ -301,7 +301,7 @@ def demo(
     json: Json = False,
 ) -> None:
     """Chat, log, retrain, swap in, measure: the whole circle on the tiny model. Exit code 3: the gate refused."""
-    from memkit_train.loop import command
+    from memkit_train.lab.demo import command
 
     if seeds > 1:
         if keep is None:

@@ -24,8 +24,8 @@ def export(
     """Write credited decisions for TRL, for hosted fine-tuning, or as Parquet. Exit code 4: there is nothing."""
     from memkit.embedders import make_embedder
     from memkit_train.errors import NoRows
-    from memkit_train.trajectories.exports import export as write
-    from memkit_train.trajectories.splits import Split
+    from memkit_train.learn.export import export as write
+    from memkit_train.log.splits import Split
 
     chosen: dict[str, Any] = {"form": form, "side": side, "split": Split(split_seed, heldout_share)}
     with opened(store) as source:
@@ -50,7 +50,7 @@ def bundle(
 ) -> None:
     """A self-contained slice of a store, to train where there is a GPU and no network. Users go as opaque ids."""
     from memkit.embedders import make_embedder
-    from memkit_train.trajectories.bundle import bundle as make
+    from memkit_train.log.bundle import bundle as make
 
     with opened(store) as source:
         manifest = make(source, out, users=user, embedder=make_embedder(embedder))
@@ -69,7 +69,7 @@ def unbundle(
     import tempfile
 
     from memkit.adapters import Registry
-    from memkit_train.trajectories.bundle import take_adapter
+    from memkit_train.log.bundle import take_adapter
 
     with opened(store) as source, tempfile.TemporaryDirectory() as room:
         adapter = take_adapter(bundle, source, Path(room) / "adapter")

@@ -15,7 +15,7 @@ REFUSED, NOTHING = 3, 4
 
 
 def opened(path: Path) -> Any:
-    from memkit_train.trajectories.bundle import MANIFEST, BundleSource
-    from memkit_train.trajectories.source import StoreSource
+    from memkit_train.log.bundle import MANIFEST, BundleSource
+    from memkit_train.log.source import StoreSource
 
     return BundleSource(path) if (path / MANIFEST).is_file() else StoreSource(path)

@@ -40,8 +40,8 @@ def logo(
 
 def _learn(name: str, path: Path | None, sets: list[str] | None, resume: bool, smoke: bool, json: bool) -> None:
     from memkit_train.cli.progress import progress
-    from memkit_train.config import load
-    from memkit_train.retrain import reinforce
+    from memkit_train.retrain.config import load
+    from memkit_train.retrain.run import reinforce
 
     chosen = load(path, [*(sets or ()), f"online.algorithm={name}"])
     with progress(json) as tick:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from memkit.models import MemoryRecord, Op
-from memkit_train.evaluate.data import Conversation
+from memkit_train.conversations import Conversation
 from memkit_train.evaluate.recall import content_words, supports
-from memkit_train.worlds import language
-from memkit_train.worlds.model import Episode
+from memkit_train.lab.worlds import language
+from memkit_train.lab.worlds.model import Episode
 
 _SAME = 0.9
 """Two memories whose content words overlap this much (Jaccard) say the same."""

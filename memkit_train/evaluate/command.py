@@ -87,7 +87,7 @@ def judge_agreement(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON; null where nothing could be compared")] = False,
 ) -> None:
     """How well a judge agrees with your own labels."""
-    from memkit_train.evaluate.judge import agreement, endpoint
+    from memkit_train.rewards.judge import agreement, endpoint
 
     ask = endpoint(judge_url, judge_model, judge_key, allow_insecure=judge_insecure)
     found = agreement(labelled, ask, "lenient" if lenient else "strict")

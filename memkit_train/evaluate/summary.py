@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memkit.models import JSON
-from memkit_train.evaluate.bootstrap import Estimate, mean_by_cluster
 from memkit_train.evaluate.runner import BUDGETS, RANKS, Report
+from memkit_train.stats import Estimate, mean_by_cluster
 
 ANSWER_SCORES = (
     "right", "judge_strict", "judge_strict_unreadable", "judge_lenient", "judge_lenient_unreadable",

@@ -18,10 +18,10 @@ from memkit.models import MemoryRecord, Op, Turn, content_hash
 from memkit.retrieval import Query, RankerWeights, rank
 from memkit.seams.backbone import Backbone, GenReply, GenRequest, Replies
 from memkit.seams.embedder import Embedder
-from memkit_train.evaluate.data import Conversation
+from memkit_train.conversations import Conversation
+from memkit_train.lab.worlds import Episode, OracleBackbone, TeacherBackbone, Truth
 from memkit_train.replay.env import Env, Policy, Trail
 from memkit_train.replay.script import script_of
-from memkit_train.worlds import Episode, OracleBackbone, TeacherBackbone, Truth
 
 BASELINES = ("full", "raw", "none")
 """full: every turn, in order. raw: the turns that retrieval finds. none: nothing."""
@@ -216,7 +216,7 @@ def make_answerer(spec: str, served: ServedWith) -> System:
 
 def _backbone(spec: str, options: Mapping[str, Any]) -> Backbone:
     from memkit.backbones import make_backbone
-    from memkit_train.tiny import checkpoint
+    from memkit_train.lab.tiny import checkpoint
 
     if spec == "rules":
         return make_backbone(None)

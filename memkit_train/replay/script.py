@@ -1,6 +1,6 @@
 """What happened to one bank, as a script that can be entered anywhere and continued with another policy.
 
-    script, = scripts_of(episode)                 what production logged (memkit_train.trajectories)
+    script, = scripts_of(episode)                 what production logged (memkit_train.log)
     script = script_of(user_id, turns)            a conversation that nobody decided yet (worlds, data sets)
 
 A scene is one `add` call that a model decides. Everything else that changed the bank (`infer=False` turns, updates and
@@ -19,7 +19,7 @@ from memkit.models import Bank, Op, Turn
 from memkit.ops import EDITION
 
 if TYPE_CHECKING:
-    from memkit_train.trajectories.values import Decision, Episode, TurnLog
+    from memkit_train.log.records import Decision, Episode, TurnLog
 
 CONTEXT_TURNS = 4
 """The runtime's default (memkit.config)."""

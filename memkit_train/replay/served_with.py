@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from memkit.engine.served_with import ServedWith
 
 if TYPE_CHECKING:
-    from memkit_train.config import DataConfig
-    from memkit_train.trajectories.source import TrajectorySource
+    from memkit_train.log.source import TrajectorySource
+    from memkit_train.retrain.config import DataConfig
 
 _SPLIT = frozenset({"extractor", "manager"})
 

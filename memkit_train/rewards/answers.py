@@ -13,12 +13,12 @@ from memkit.engine.served_with import ServedWith
 from memkit.retrieval import RankerWeights
 from memkit.seams.backbone import Backbone
 from memkit.seams.embedder import Embedder
-from memkit_train.evaluate import metrics as dialects
-from memkit_train.evaluate.judge import Ask, Prompting, judge
+from memkit_train import scores as dialects
 from memkit_train.replay.answer import AnswerTask, answer_all
 from memkit_train.replay.env import Trail
 from memkit_train.rewards.base import Probed, Rollout
 from memkit_train.rewards.cached import CachedBackbone
+from memkit_train.rewards.judge import Ask, Prompting, judge
 
 Metric = Literal["em", "f1", "judge"]
 

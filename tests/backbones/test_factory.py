@@ -68,7 +68,7 @@ def test_a_missing_tiny_model_names_the_next_step(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_tiny_model_is_found_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    skilled = tmp_path / "tiny" / "checkpoints" / "skilled"
+    skilled = tmp_path / "lab" / "tiny" / "checkpoints" / "skilled"
     skilled.mkdir(parents=True)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: SimpleNamespace(submodule_search_locations=[tmp_path]))
     (skilled / "config.json").write_text("{}")

@@ -15,7 +15,7 @@ import numpy as np
 from memkit.embedders.hash import HashEmbedder
 from memkit.models import MemoryRecord
 from memkit.retrieval import BankIndex, Query, embed_text, features, rank
-from memkit_train.ranker import RankExample
+from memkit_train.ranker.fit import RankExample
 
 _TOPICS_TEXT = """
 dog sister car garden brother job kitchen bike piano neighbour holiday cousin doctor flat dentist roof cat

@@ -17,7 +17,7 @@ from memkit.embedders import Embedder
 from memkit.models import MemoryRecord
 from memkit.retrieval import BankIndex, Query, RankerWeights, embed_text, features, rank
 from memkit_train.evaluate.loaders.locomo import load
-from memkit_train.ranker import RankExample
+from memkit_train.ranker.fit import RankExample
 
 CUTOFFS = (10, 30, 60)
 TRAINING = ("conv-26", "conv-30")

@@ -17,10 +17,10 @@ from memkit.models import Bank, digest, to_json
 from memkit.runtime.sealer import Sealer
 from memkit.seams.clock import RandomIds, SystemClock
 from memkit.store import SEALED, Trajectories
-from memkit_train.trajectories import StoreSource
-from memkit_train.trajectories.inspect import inspect
-from memkit_train.trajectories.rows import rows
-from memkit_train.worlds import Knobs, generate
+from memkit_train.credit.inspect import inspect
+from memkit_train.credit.rows import rows
+from memkit_train.lab.worlds import Knobs, generate
+from memkit_train.log import StoreSource
 from tests.bench._replayed import Report, replay
 from tests.bench._table import Row, as_text
 from tests.trajectories._logs import Judge, talk

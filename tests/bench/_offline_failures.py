@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from memkit_train import tiny
-from memkit_train.worlds import Manners
+from memkit_train.lab import tiny
+from memkit_train.lab.worlds import Manners
 from tests.bench._table import Row
 from tests.bench._users import live
 from tests.train.stores import world as small_world
@@ -29,7 +29,7 @@ _LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_{what}, ({size},
 _CRAMPED = """
 import resource, sys
 from memkit_train import cli
-from memkit_train.methods import sft
+from memkit_train.learn import sft
 fit = sft.fit
 def cramped(*arguments, **more):
     held = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()

@@ -28,22 +28,22 @@ import torch
 
 from memkit.backbones.hf import HFBackbone, checkpoint
 from memkit.embedders import make_embedder
-from memkit_train import tiny
-from memkit_train.amends import amended
-from memkit_train.collect import Collected, collect, open_source
-from memkit_train.config import TrainConfig, load
-from memkit_train.evaluate.bootstrap import mean_by_cluster
-from memkit_train.online.command import polished
+from memkit_train.credit.rows import rows as rows_of
+from memkit_train.lab import tiny
+from memkit_train.lab.worlds import Episode as Talk
+from memkit_train.lab.worlds import Knobs, Manners, generate, matches
+from memkit_train.log import Episode, StoreSource
 from memkit_train.replay import Env, Policy, script_of
 from memkit_train.replay.env import beside
+from memkit_train.retrain.amends import amended
+from memkit_train.retrain.collect import Collected, collect, open_source
+from memkit_train.retrain.config import TrainConfig, load
+from memkit_train.retrain.reinforce import polished
+from memkit_train.retrain.stages import train
 from memkit_train.rewards import Answers, Probed
+from memkit_train.rewards.trial import HeldOut, Trial, trials
 from memkit_train.rows import TokenRow
-from memkit_train.rung import train
-from memkit_train.trajectories import Episode, StoreSource
-from memkit_train.trajectories.rows import rows as rows_of
-from memkit_train.trial import HeldOut, Trial, trials
-from memkit_train.worlds import Episode as Talk
-from memkit_train.worlds import Knobs, Manners, generate, matches
+from memkit_train.stats import mean_by_cluster
 from tests.bench._table import Row
 from tests.bench._users import live
 from tests.train.policies import turns_of
@@ -107,7 +107,7 @@ class World:
     def amended(self, config: TrainConfig, *, shuffled: bool = False) -> list[TokenRow]:
         """Blamed decisions taken again, as `method.amends` has them."""
         changed = config.model_copy(update={"method": config.method.model_copy(update={"amends": SAMPLES})})
-        with others() as own, self._opened("memkit_train.amends", config, shuffled):
+        with others() as own, self._opened("memkit_train.retrain.amends", config, shuffled):
             rows, _ = amended(changed, None, others=own)
         return rows
 
@@ -120,7 +120,7 @@ class World:
         })  # fmt: skip
         with open_source(chosen) as source:
             everybody = {source.subject(user) for user in source.users()}
-        with self._opened("memkit_train.online.command", chosen, shuffled):
+        with self._opened("memkit_train.retrain.reinforce", chosen, shuffled):
             return polished(chosen, adapter, self.folder / name, everybody).adapter
 
     def _opened(self, where: str, config: TrainConfig, shuffled: bool) -> Any:

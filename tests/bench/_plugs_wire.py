@@ -216,7 +216,7 @@ with Memory(folder / "m") as memory:
     memory.add("I adopted a dog named Buddy.", user_id="ana")
     assert memory.search("which dog?", user_id="ana")
     memory.flush()
-from memkit_train.retrain import retrain
+from memkit_train.retrain.run import retrain
 from tests.train.stores import lived, teacher, world
 from tests.train.test_retrain import config
 episodes = world(8, seed=7)

@@ -10,8 +10,8 @@ from memkit.embedders import make_embedder
 from memkit.engine.record import prompt_text
 from memkit.models import digest
 from memkit.seams.backbone import Backbone, GenReply, GenRequest, Sampling
+from memkit_train.log import Decision, StoreSource
 from memkit_train.replay import Env, Policy, scripts_of
-from memkit_train.trajectories import Decision, StoreSource
 
 
 @dataclass(slots=True)

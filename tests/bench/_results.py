@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 from memkit.backbones.hf import checkpoint
-from memkit_train import tiny
+from memkit_train.lab import tiny
 from tests.bench._table import Row
 
 FILE = Path(__file__).with_name("RESULTS.md")

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from memkit_train.online import source
-from memkit_train.online.run import Machine, polish
+from memkit_train.rl import source
+from memkit_train.rl.run import Machine, polish
 from tests.bench import _rl_lab as lab
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from memkit.backbones.hf import HFBackbone
 from memkit.seams.backbone import Backbone
-from memkit_train.loop.chatbot import AT_ONCE, Chatbot, Visit
+from memkit_train.lab.demo.chatbot import AT_ONCE, Chatbot, Visit
+from memkit_train.lab.worlds import Episode, Manners
 from memkit_train.replay.env import beside
-from memkit_train.worlds import Episode, Manners
 
 
 def live(

@@ -333,7 +333,7 @@ def _in_process() -> list[Row]:
 
 def replay() -> list[Row]:
     """Logged replies applied again give the same ops; the same weights asked again at batch 1 give the same replies."""
-    from memkit_train.trajectories import StoreSource
+    from memkit_train.log import StoreSource
     from tests.bench._replayed import replay as played
     from tests.tiny_models import tiny_checkpoint
 

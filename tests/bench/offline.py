@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 
-from memkit_train import tiny
-from memkit_train.methods.run import RunConfig, setup
-from memkit_train.methods.texts import token_rows
+from memkit_train.lab import tiny
+from memkit_train.lab.worlds import Manners
+from memkit_train.learn.run import RunConfig, setup
+from memkit_train.learn.texts import token_rows
+from memkit_train.log import Decision, StoreSource
 from memkit_train.rows import TextRow
-from memkit_train.trajectories import Decision, StoreSource
-from memkit_train.worlds import Manners
 from tests.bench import _offline_data, _offline_failures, _offline_gate, _replay_cost
 from tests.bench._offline_learning import checkpoints
 from tests.bench._table import Row
@@ -32,7 +32,10 @@ PROMPTS_PER_S = 1_500
 def run(full: bool = False) -> list[Row]:
     rows = checkpoints()
     if not (tiny.checkpoint("biased") / "config.json").is_file():
-        return [*rows, Row("the rest", None, "", "", False, "make the checkpoints: python -m memkit_train.tiny build")]
+        return [
+            *rows,
+            Row("the rest", None, "", "", False, "make the checkpoints: python -m memkit_train.lab.tiny build"),
+        ]
     rows += _logged()
     rows += _offline_data.run(full)
     rows += _replay_cost.run()

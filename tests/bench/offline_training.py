@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from memkit_train import tiny
-from memkit_train.gate import Limits, Verdict, gate
+from memkit_train.gate.checks import Limits, Verdict, gate
+from memkit_train.lab import tiny
 from tests.bench._offline_learning import (
     OverSeeds,
     World,
@@ -52,7 +52,10 @@ class Found:
 def run(full: bool = False) -> list[Row]:
     rows = checkpoints()
     if not (tiny.checkpoint("biased") / "config.json").is_file():
-        return [*rows, Row("the rest", None, "", "", False, "make the checkpoints: python -m memkit_train.tiny build")]
+        return [
+            *rows,
+            Row("the rest", None, "", "", False, "make the checkpoints: python -m memkit_train.lab.tiny build"),
+        ]
     rows += table(each_seed(one_seed))
     if full:
         record("python -m tests.bench offline-training --full", rows)

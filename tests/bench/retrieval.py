@@ -27,7 +27,7 @@ from memkit.retrieval import (
     rank,
     render_context,
 )  # fmt: skip
-from memkit_train.ranker import fit_ranker, gate_ranker
+from memkit_train.ranker.fit import fit_ranker, gate_ranker
 from tests.bench._citations import cited, judged, talk
 from tests.bench._locomo import CUTOFFS, TEST, TRAINING, Embedded, Recall, Talk, mean, recall, talks
 from tests.bench._peer import PeerMissing

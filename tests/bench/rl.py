@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, median
 
-from memkit_train import tiny
-from memkit_train.algorithms import grpo, logo
-from memkit_train.tiny.measure import Measured
-from memkit_train.worlds import Knobs
+from memkit_train.lab import tiny
+from memkit_train.lab.tiny.measure import Measured
+from memkit_train.lab.worlds import Knobs
+from memkit_train.rl.algorithms import grpo, logo
 from tests.bench import _rl_lab as lab
 from tests.bench._results import record
 from tests.bench._table import Row

@@ -14,16 +14,17 @@ from statistics import fmean
 
 from memkit.embedders import make_embedder
 from memkit.engine.call import Routing
-from memkit_train import lora, tiny
-from memkit_train.online.acting import Acting, Clock
-from memkit_train.online.answering import cited
-from memkit_train.online.learner import learner
-from memkit_train.online.scoring import others
+from memkit_train.lab import tiny
+from memkit_train.lab.tiny.build import bias
+from memkit_train.lab.tiny.curriculum import CARELESS
+from memkit_train.learn import lora
 from memkit_train.replay import Env, Policy
 from memkit_train.replay.answer import AnswerTask, answer_all
 from memkit_train.rewards.answers import bank_for, exact, overlap
-from memkit_train.tiny.build import bias
-from memkit_train.tiny.curriculum import CARELESS
+from memkit_train.rl.acting import Acting, Clock
+from memkit_train.rl.answering import cited
+from memkit_train.rl.learner import learner
+from memkit_train.rl.scoring import others
 from tests.bench import _rl_lab as lab
 from tests.bench._results import record
 from tests.bench._table import Row

@@ -4,7 +4,7 @@ held-out people whose 95 % interval lies above zero, at the full length.
 
 from __future__ import annotations
 
-from memkit_train.worlds import Knobs
+from memkit_train.lab.worlds import Knobs
 from tests.bench import _rl_lab as lab
 from tests.bench._results import record
 from tests.bench._table import Row

@@ -18,9 +18,9 @@ from typing import Any
 import torch
 
 from memkit.embedders import make_embedder
-from memkit_train import tiny
-from memkit_train.tiny.measure import measure
-from memkit_train.worlds import Knobs, OracleBackbone, Truth
+from memkit_train.lab import tiny
+from memkit_train.lab.tiny.measure import measure
+from memkit_train.lab.worlds import Knobs, OracleBackbone, Truth
 from tests.bench import _rl_lab as lab
 from tests.bench._kept import Found, kept
 from tests.bench._results import record

@@ -17,12 +17,12 @@ from typing import Any
 
 from memkit.embedders import make_embedder
 from memkit.models import MemoryRecord
+from memkit_train import scores as m
 from memkit_train.evaluate import EvalConfig, evaluate, summarise
-from memkit_train.evaluate import metrics as m
-from memkit_train.evaluate.bootstrap import Estimate, mean_by_cluster
-from memkit_train.evaluate.judge import judge
 from memkit_train.evaluate.loaders import load
 from memkit_train.evaluate.recall import trace_evidence
+from memkit_train.rewards.judge import judge
+from memkit_train.stats import Estimate, mean_by_cluster
 from tests.bench._table import Row
 
 SEED = 7000
@@ -62,8 +62,8 @@ def _needs_its_ops(full: bool) -> list[Row]:
 
 
 def _closed(full: bool) -> list[Row]:
-    from memkit_train.tiny.measure import measure
-    from memkit_train.worlds import Knobs, generate
+    from memkit_train.lab.tiny.measure import measure
+    from memkit_train.lab.worlds import Knobs, generate
 
     embedder = make_embedder("hash")
     held = generate(100 if full else 50, seed=SEED, knobs=Knobs(), split="heldout")
@@ -98,8 +98,8 @@ def _closed(full: bool) -> list[Row]:
 
 def _open(full: bool) -> list[Row]:
     """The closed model outside its vocabulary: what is left of it, by seed. It is not made for this."""
-    from memkit_train.tiny.measure import measure
-    from memkit_train.worlds import Knobs, generate
+    from memkit_train.lab.tiny.measure import measure
+    from memkit_train.lab.worlds import Knobs, generate
 
     embedder, rows = make_embedder("hash"), list[Row]()
     for label, templates in (("unseen names", False), ("unseen names and templates", True)):
@@ -128,8 +128,8 @@ def _decode(full: bool) -> list[Row]:
     from memkit.models import Bank, Turn
     from memkit.roles import Extractor
     from memkit.seams.backbone import GenRequest
-    from memkit_train.tiny import checkpoint
-    from memkit_train.worlds import generate
+    from memkit_train.lab.tiny import checkpoint
+    from memkit_train.lab.worlds import generate
 
     backbone = HFBackbone(checkpoint("skilled"), threads=1)
     turns = [turn for one in generate(8, seed=SEED) for turn in one.turns if turn.facts]
@@ -282,7 +282,7 @@ def _locomo(full: bool) -> list[Row]:
 
 def _tiny(name: str) -> Any:
     from memkit.backbones.hf import HFBackbone
-    from memkit_train.tiny import checkpoint
+    from memkit_train.lab.tiny import checkpoint
 
     return HFBackbone(checkpoint(name), threads=1, max_batch=64)  # type: ignore[arg-type]
 

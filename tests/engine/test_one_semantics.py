@@ -14,9 +14,9 @@ from memkit.engine.record import prompt_text
 from memkit.errors import BadReply
 from memkit.models import to_json
 from memkit.seams.backbone import GenReply, GenRequest, Replies
+from memkit_train.log import StoreSource
 from memkit_train.replay import Env, Policy, scripts_of
 from memkit_train.rewards import Answers, CachedBackbone, Probed
-from memkit_train.trajectories import StoreSource
 from tests.train.stores import Hands
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from memkit.errors import InvalidConfig, InvalidInput, ModelUnavailable
 from memkit_train.evaluate import JudgeConfig
 from memkit_train.evaluate.command import app
-from memkit_train.evaluate.judge import agreement, endpoint, judge, judge_messages, read_verdict
+from memkit_train.rewards.judge import agreement, endpoint, judge, judge_messages, read_verdict
 
 
 def stub(replies, seen=None):
@@ -112,7 +112,7 @@ def test_agreement_is_of_the_rows_that_could_be_read(tmp_path, monkeypatch):
     found = agreement(path, stub(["hm", "hm", right, wrong, right]))
     assert (found["agreement"], found["unreadable_share"]) == (pytest.approx(2 / 3), 0.25)
     assert found["kappa"] == pytest.approx(0.4)  # by chance: (2 · 1 + 1 · 2) / 9 of three
-    monkeypatch.setattr("memkit_train.evaluate.judge.endpoint", lambda *_, **__: stub(["hm"] * 8))
+    monkeypatch.setattr("memkit_train.rewards.judge.endpoint", lambda *_, **__: stub(["hm"] * 8))
     args = ["judge-agreement", str(path), "--judge-url", "http://judge.test", "--judge-model", "small"]
     printed = json.loads(CliRunner().invoke(app, [*args, "--json"]).stdout)
     assert (printed["agreement"], printed["kappa"], printed["unreadable_share"]) == (None, None, 1.0)

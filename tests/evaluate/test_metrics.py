@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from memkit_train.evaluate import metrics as m
-from memkit_train.evaluate.porter import stem
+from memkit_train import scores as m
+from memkit_train.porter import stem
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from memkit.models import MemoryRecord
-from memkit_train.evaluate.bootstrap import difference_by_cluster, mean_by_cluster
 from memkit_train.evaluate.recall import first_words, recall_at, supports, trace_evidence
+from memkit_train.stats import difference_by_cluster, mean_by_cluster
 
 TEXTS = {
     "t1": "I moved to Oslo last spring.", "t2": "We adopted a cat named Milo.", "t3": "I work as a nurse.",

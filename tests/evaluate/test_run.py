@@ -14,8 +14,8 @@ from memkit_train.evaluate import EvalConfig, Report, evaluate, summarise
 from memkit_train.evaluate.command import app
 from memkit_train.evaluate.html import page
 from memkit_train.evaluate.runner import BUDGETS, JudgeConfig, _Run
-from memkit_train.evaluate.svg import COLOURS, bars
 from memkit_train.evaluate.systems import serve
+from memkit_train.report.svg import COLOURS, bars
 from tests.stub_server import StubServer, status
 
 SYSTEMS = ("oracle", "teacher", "add-only", "full", "raw", "rules", "none")

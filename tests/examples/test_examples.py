@@ -20,7 +20,7 @@ from tests.integrations._env import ENV
 from tests.stub_server import StubServer
 from tests.tiny_models import tiny_adapter, tiny_checkpoint
 
-CHECKPOINTS = Path(__file__).resolve().parents[2] / "memkit_train" / "tiny" / "checkpoints"
+CHECKPOINTS = Path(__file__).resolve().parents[2] / "memkit_train" / "lab" / "tiny" / "checkpoints"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 

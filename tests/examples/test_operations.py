@@ -16,7 +16,7 @@ from memkit.backbones.rules import RuleBackbone
 from memkit.errors import GateRefused
 from memkit.roles import role_prompt_hashes
 from memkit.seams.backbone import GenRequest, Replies
-from memkit_train import retrain
+from memkit_train.retrain import run as retrain
 from tests.adapters._make import TEMPLATE, TOKENIZER, FakeHost, adapter
 from tests.examples.test_examples import load, run
 from tests.fakes.vllm_server import FakeVLLM

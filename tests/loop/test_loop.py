@@ -15,13 +15,13 @@ import pytest
 from memkit import Memory
 from memkit.cli.demo import circle
 from memkit.errors import InvalidInput, StoreFull
-from memkit_train import retrain
-from memkit_train.config import TrainConfig
-from memkit_train.gate import Check, Limits, Verdict, gate
-from memkit_train.loop import chatbot, command, panel, story
-from memkit_train.loop.chatbot import Exchange, Visit
+from memkit_train.gate.checks import Check, Limits, Verdict, gate
+from memkit_train.lab.demo import chatbot, command, panel, story
+from memkit_train.lab.demo.chatbot import Exchange, Visit
+from memkit_train.lab.worlds import Knobs, OracleBackbone, Truth, generate
 from memkit_train.report import RunFolder
-from memkit_train.worlds import Knobs, OracleBackbone, Truth, generate
+from memkit_train.retrain import run as retrain
+from memkit_train.retrain.config import TrainConfig
 
 LITTLE = replace(command.QUICK, users=30, panel=3, visitors=3, sessions=3, probes=3)
 

@@ -12,8 +12,8 @@ import pytest
 
 from memkit import AsyncMemory, Memory
 from memkit import errors as e
+from memkit_train.log import StoreSource
 from memkit_train.replay import Env, Policy, scripts_of
-from memkit_train.trajectories import StoreSource
 from tests.train.stores import Hands
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -7,10 +7,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from memkit_train.lora import LoraSpec
-from memkit_train.online.settings import OnlineSettings
-from memkit_train.online.talks import Talk, of_world
-from memkit_train.worlds import Episode, Knobs, generate
+from memkit_train.lab.worlds import Episode, Knobs, generate
+from memkit_train.learn.lora import LoraSpec
+from memkit_train.rl.settings import OnlineSettings
+from memkit_train.rl.talks import Talk, of_world
 from tests.tiny_models import tiny_checkpoint
 
 SPEC = LoraSpec(r=4, alpha=8)

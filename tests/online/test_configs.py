@@ -8,7 +8,7 @@ import pytest
 
 import memkit_train
 from memkit.errors import InvalidConfig
-from memkit_train.config import load
+from memkit_train.retrain.config import load
 
 SHIPPED = sorted((Path(memkit_train.__file__).parent / "configs").glob("*.yaml"))
 

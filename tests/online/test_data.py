@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from memkit_train import collect
-from memkit_train.config import load
 from memkit_train.errors import NoRows
-from memkit_train.online.data import gather
-from memkit_train.trajectories import StoreSource
+from memkit_train.log import StoreSource
+from memkit_train.retrain import collect
+from memkit_train.retrain.config import load
+from memkit_train.retrain.gather import gather
 from tests.train.stores import SMALL, lived, teacher, world
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from memkit_train import lora
-from memkit_train.online.judge import Judge, Marks
-from memkit_train.online.settings import StopSettings
+from memkit_train.learn import lora
+from memkit_train.rl.judge import Judge, Marks
+from memkit_train.rl.settings import StopSettings
 
 
 def marks(*people: float) -> Marks:

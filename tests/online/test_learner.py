@@ -8,8 +8,8 @@ import torch
 from memkit.errors import InvalidConfig
 from memkit.roles import Fact, Manager
 from memkit.seams.backbone import GenReply, GenRequest, Sampling
-from memkit_train import lora
-from memkit_train.online.learner import learner
+from memkit_train.learn import lora
+from memkit_train.rl.learner import learner
 from tests.online import model
 
 

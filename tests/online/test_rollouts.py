@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from memkit.embedders import make_embedder
-from memkit_train.algorithms import grpo
-from memkit_train.online.pool import places, undecided
-from memkit_train.online.rollouts import merged, steps_of
-from memkit_train.online.talks import of_world
+from memkit_train.lab.worlds import Truth
+from memkit_train.learn.steps import FixedSteps
+from memkit_train.learn.trainer import RowTrainer, training_arguments
 from memkit_train.replay import Env, Policy
 from memkit_train.replay.forks import forks
-from memkit_train.steps import FixedSteps
-from memkit_train.trainer import RowTrainer, training_arguments
-from memkit_train.worlds import Truth
+from memkit_train.rl.algorithms import grpo
+from memkit_train.rl.pool import places, undecided
+from memkit_train.rl.rollouts import merged, steps_of
+from memkit_train.rl.talks import of_world
 from tests.online import model
 from tests.train import tiny
 from tests.train.policies import Spelled

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from memkit.embedders import make_embedder
-from memkit_train.online.acting import Clock
-from memkit_train.online.scoring import scoring
-from memkit_train.online.settings import RewardSettings
+from memkit_train.lab.worlds import OracleBackbone, Truth
 from memkit_train.replay import Env, Policy
 from memkit_train.rewards import AnswerReward, Answers, GrowthReward, Rollout, ValidityReward
-from memkit_train.worlds import OracleBackbone, Truth
+from memkit_train.rl.acting import Clock
+from memkit_train.rl.scoring import scoring
+from memkit_train.rl.settings import RewardSettings
 from tests.online import model
 from tests.train.policies import Breaks
 

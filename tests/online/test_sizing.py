@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from memkit_train.config import load
-from memkit_train.online.settings import OnlineSettings
-from memkit_train.online.sizing import size
-from memkit_train.plan import plan
+from memkit_train.retrain.config import load
+from memkit_train.retrain.plan import plan
+from memkit_train.rl.settings import OnlineSettings
+from memkit_train.rl.sizing import size
 from tests.online import model
 
 SHAPE = {"num_hidden_layers": 28, "num_key_value_heads": 4, "num_attention_heads": 28, "hidden_size": 3584}

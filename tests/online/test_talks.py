@@ -11,17 +11,17 @@ import pytest
 
 from memkit.embedders import make_embedder
 from memkit.models import Bank
-from memkit_train.online.decisions import Decisions
-from memkit_train.online.pool import Pool
-from memkit_train.online.scoring import Scoring
-from memkit_train.online.settings import OnlineSettings
-from memkit_train.online.talks import Talk, of_log, of_world
-from memkit_train.online.whole import Whole
+from memkit_train.credit.assign import learn_topics
+from memkit_train.lab.worlds import Knobs, OracleBackbone, Truth, generate, language, matches, policies
+from memkit_train.log import StoreSource
 from memkit_train.replay import Env, Policy
 from memkit_train.rewards import AnswerReward, Answers, Mix
-from memkit_train.trajectories import StoreSource
-from memkit_train.trajectories.credit import learn_topics
-from memkit_train.worlds import Knobs, OracleBackbone, Truth, generate, language, matches, policies
+from memkit_train.rl.decisions import Decisions
+from memkit_train.rl.pool import Pool
+from memkit_train.rl.scoring import Scoring
+from memkit_train.rl.settings import OnlineSettings
+from memkit_train.rl.talks import Talk, of_log, of_world
+from memkit_train.rl.whole import Whole
 from tests.online import model
 from tests.train.policies import Spelled
 from tests.train.stores import lived, teacher, world

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from memkit_train.errors import Collapsed
-from memkit_train.online import source
-from memkit_train.online.rollouts import Batch
-from memkit_train.online.settings import OnlineSettings, StopSettings
-from memkit_train.online.source import OnlineSource
-from memkit_train.online.vitals import Vitals, alarms
+from memkit_train.rl import source
+from memkit_train.rl.rollouts import Batch
+from memkit_train.rl.settings import OnlineSettings, StopSettings
+from memkit_train.rl.source import OnlineSource
+from memkit_train.rl.vitals import Vitals, alarms
 
 START = Vitals({"add": 0.5, "update": 0.2, "delete": 0.1, "noop": 0.2}, 0.4, 6.0, 1.0, 0.3, 100)
 FAULTS: dict[str, dict[str, Any]] = {

@@ -11,7 +11,7 @@ import pytest
 
 from memkit.errors import InvalidConfig
 from memkit.retrieval import DEFAULT, SIGNALS, RankerWeights
-from memkit_train.ranker import RankExample, fit_ranker, gate_ranker, recall_at
+from memkit_train.ranker.fit import RankExample, fit_ranker, gate_ranker, recall_at
 from tests.bench._citations import cited, judged, talk
 
 

@@ -12,15 +12,15 @@ from transformers import Qwen3ForCausalLM
 
 from memkit.embedders import make_embedder
 from memkit.roles import role_prompt_hashes
-from memkit_train.tiny import checkpoint
-from memkit_train.tiny.build import build, manifest, save
-from memkit_train.tiny.curriculum import BIAS, STAGES, Stage
-from memkit_train.tiny.examples import Diet, examples
-from memkit_train.tiny.measure import measure
-from memkit_train.tiny.probe import FOUND, LINES, READ, Labels
-from memkit_train.tiny.tokenizer import FRAMES, build_tokenizer
-from memkit_train.tiny.train import Shape, Training, collate, encode, make_model, make_tokenizer
-from memkit_train.worlds import Knobs, generate
+from memkit_train.lab.tiny import checkpoint
+from memkit_train.lab.tiny.build import build, manifest, save
+from memkit_train.lab.tiny.curriculum import BIAS, STAGES, Stage
+from memkit_train.lab.tiny.examples import Diet, examples
+from memkit_train.lab.tiny.measure import measure
+from memkit_train.lab.tiny.probe import FOUND, LINES, READ, Labels
+from memkit_train.lab.tiny.tokenizer import FRAMES, build_tokenizer
+from memkit_train.lab.tiny.train import Shape, Training, collate, encode, make_model, make_tokenizer
+from memkit_train.lab.worlds import Knobs, generate
 
 PLAYED = ("extractor", "manager", "answerer")
 
@@ -153,7 +153,7 @@ def test_one_command_makes_the_shipped_checkpoints():
 
 @pytest.mark.parametrize("name", ["skilled", "biased"])
 def test_shipped_checkpoints_read_today_s_prompts(name):
-    """They were trained on the exact prompt texts; a changed text needs `python -m memkit_train.tiny build`."""
+    """They were trained on the exact prompt texts; a changed text needs `python -m memkit_train.lab.tiny build`."""
     made_for = manifest(checkpoint(name))["prompts"]
     assert {role: made_for[role] for role in PLAYED} == {role: role_prompt_hashes()[role] for role in PLAYED}
     assert sum(path.stat().st_size for path in checkpoint(name).iterdir()) < 10_000_000

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from memkit.models import Turn
 from memkit.seams.backbone import GenReply, GenRequest, Replies
-from memkit_train.evaluate.loaders.world import as_conversation
-from memkit_train.worlds import Episode, OracleBackbone
+from memkit_train.lab.worlds import Episode, OracleBackbone
+from memkit_train.lab.worlds.dataset import as_conversation
 
 
 def turns_of(episode: Episode) -> list[Turn]:

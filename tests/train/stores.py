@@ -9,10 +9,10 @@ from typing import Any
 
 from memkit import Memory
 from memkit.seams.backbone import Backbone
-from memkit_train.trajectories import StoreSource
-from memkit_train.trajectories.labels import labels
-from memkit_train.trajectories.splits import Split
-from memkit_train.worlds import Ask, Episode, Knobs, Manners, Say, SimulatedUser, TeacherBackbone, Truth, generate
+from memkit_train.credit.labels import labels
+from memkit_train.lab.worlds import Ask, Episode, Knobs, Manners, Say, SimulatedUser, TeacherBackbone, Truth, generate
+from memkit_train.log import StoreSource
+from memkit_train.log.splits import Split
 
 SMALL = Knobs(sessions=3, turns=3, extra_turns=0, probes=2, questions=4)
 

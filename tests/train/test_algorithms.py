@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from memkit_train.algorithms import grpo, logo, ppo
-from memkit_train.algorithms.advantages import GroupStats, advantages, grouped
-from memkit_train.algorithms.values import ScoredEpisode, ScoredStep, StateGroup
 from memkit_train.errors import BadRow, NoSignal
+from memkit_train.rl.algorithms import grpo, logo, ppo
+from memkit_train.rl.algorithms.advantages import GroupStats, advantages, grouped
+from memkit_train.rl.algorithms.values import ScoredEpisode, ScoredStep, StateGroup
 from memkit_train.rows import Row
 
 

@@ -10,11 +10,11 @@ import pytest
 from memkit import Memory
 from memkit.adapters import Registry
 from memkit.adapters.verify import read_manifest
-from memkit_train import retrain
-from memkit_train.ancestry import check_unseen, taught
 from memkit_train.errors import Leakage
-from memkit_train.trajectories import StoreSource
-from memkit_train.trajectories.splits import Split
+from memkit_train.log import StoreSource
+from memkit_train.log.splits import Split
+from memkit_train.retrain import run as retrain
+from memkit_train.retrain.ancestry import check_unseen, taught
 from tests.train.stores import dividing_seed, lived, teacher, world
 from tests.train.test_retrain import config, outcome_of
 

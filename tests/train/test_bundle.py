@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from memkit_train.errors import BadBundle
-from memkit_train.trajectories import StoreSource
-from memkit_train.trajectories.bundle import FORMAT, BundleSource, bundle, read_manifest, restore, take_adapter
+from memkit_train.log import StoreSource
+from memkit_train.log.bundle import FORMAT, BundleSource, bundle, read_manifest, restore, take_adapter
 from tests.train.stores import lived, teacher, world
 
 EPISODES = world(2, seed=7)

@@ -11,13 +11,14 @@ import pytest
 
 from memkit.backbones.hf import checkpoint
 from memkit.backbones.hf.prompting import Prompter
-from memkit_train import canaries, rung
-from memkit_train.config import load
-from memkit_train.gate import gate
-from memkit_train.methods import sft
-from memkit_train.methods.run import in_order
-from memkit_train.report.folder import RunFolder
+from memkit_train.gate import canaries
+from memkit_train.gate.checks import gate
+from memkit_train.learn import sft
+from memkit_train.learn.run import in_order
+from memkit_train.retrain import stages as rung
+from memkit_train.retrain.config import load
 from memkit_train.rows import TokenRow
+from memkit_train.run_folder import RunFolder
 from tests.train import tiny
 
 

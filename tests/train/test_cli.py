@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from memkit.adapters import Registry
-from memkit_train import cli, retrain
+from memkit_train import cli
+from memkit_train.retrain import run as retrain
 from tests.train import tiny
 from tests.train.stores import dividing_seed, lived, teacher, world
 from tests.train.test_publish import published, verdict
@@ -156,7 +157,7 @@ def test_bundles_go_out_and_adapters_come_back(run: Any, store: Path, tmp_path: 
     assert json.loads(out)["users"] == len(EPISODES)
     code, out, _ = run("doctor", "--store", tmp_path / "bundle", "--json")
     assert (code, json.loads(out)[-1]["ok"]) == (0, True), "a bundle is read as a store is"
-    from memkit_train.trajectories.bundle import put_adapter
+    from memkit_train.log.bundle import put_adapter
 
     registry = Registry(tmp_path / "there")
     put_adapter(tmp_path / "bundle", published(registry, verdict=verdict(True)).path)

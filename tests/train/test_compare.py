@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from memkit.embedders import make_embedder
-from memkit_train.compare import compare, diff, states_of
+from memkit_train.gate.compare import compare, diff, states_of
+from memkit_train.lab.worlds import OracleBackbone, Truth
+from memkit_train.log import StoreSource
 from memkit_train.replay import Env, Policy
-from memkit_train.trajectories import StoreSource
-from memkit_train.worlds import OracleBackbone, Truth
 from tests.train.policies import OnlyAdds
 from tests.train.stores import lived, teacher, world
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memkit.errors import InvalidConfig
-from memkit_train.config import load
+from memkit_train.retrain.config import load
 
 WHOLE = ("data.store=x", "model.base=y")
 

@@ -9,9 +9,9 @@ import pytest
 from memkit.embedders import make_embedder
 from memkit.engine.record import prompt_text
 from memkit.models import digest
+from memkit_train.lab.worlds import OracleBackbone, TeacherBackbone, Truth
+from memkit_train.log import StoreSource
 from memkit_train.replay import Env, Policy, script_of, scripts_of
-from memkit_train.trajectories import StoreSource
-from memkit_train.worlds import OracleBackbone, TeacherBackbone, Truth
 from tests.train.policies import turns_of
 from tests.train.stores import lived, teacher, world
 

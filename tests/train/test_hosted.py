@@ -14,14 +14,14 @@ import pytest
 
 from memkit.embedders import make_embedder
 from memkit.seams.clock import RandomIds
-from memkit_train import collect
-from memkit_train.config import TrainConfig
 from memkit_train.errors import NoRows, WrongTemplate
-from memkit_train.plan import plan
+from memkit_train.lab.worlds import Truth, language
+from memkit_train.lab.worlds.policies import answer
+from memkit_train.log import StoreSource
+from memkit_train.retrain import collect
+from memkit_train.retrain.config import TrainConfig
+from memkit_train.retrain.plan import plan
 from memkit_train.rows import TextRow
-from memkit_train.trajectories import StoreSource
-from memkit_train.worlds import Truth, language
-from memkit_train.worlds.policies import answer
 from tests.train.stores import lived, world
 from tests.train.test_retrain import config
 

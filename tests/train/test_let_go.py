@@ -10,13 +10,13 @@ import pytest
 
 from memkit import Memory
 from memkit_train import rowfile
-from memkit_train.config import TrainConfig, load
+from memkit_train.credit.rows import rows
+from memkit_train.log import StoreSource
 from memkit_train.report import RunFolder
-from memkit_train.retrain import let_go
+from memkit_train.retrain.config import TrainConfig, load
+from memkit_train.retrain.run import let_go
+from memkit_train.retrain.stages import AMENDS, REPLAY, ROWS
 from memkit_train.rows import TokenRow
-from memkit_train.rung import AMENDS, REPLAY, ROWS
-from memkit_train.trajectories import StoreSource
-from memkit_train.trajectories.rows import rows
 from tests.trajectories.test_opt_out import allow, told
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

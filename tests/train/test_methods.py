@@ -15,10 +15,9 @@ import torch
 from memkit.adapters.tensors import read_lora_tensors
 from memkit.backbones.hf import adapters, checkpoint
 from memkit.roles.base import ChatMessage
-from memkit_train import lora
 from memkit_train.errors import NoRows, OtherData, WrongParent, WrongVocabulary
-from memkit_train.methods import sft
-from memkit_train.methods.run import AdapterResult, in_order, mixed
+from memkit_train.learn import lora, sft
+from memkit_train.learn.run import AdapterResult, in_order, mixed
 from memkit_train.rows import TextRow, TokenRow
 from tests.tiny_models import tiny_checkpoint
 from tests.train import tiny

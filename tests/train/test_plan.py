@@ -12,14 +12,14 @@ import pytest
 
 from memkit.embedders import make_embedder
 from memkit.errors import InvalidConfig
-from memkit_train import collect
-from memkit_train import plan as planning
-from memkit_train.config import TrainConfig, load
 from memkit_train.errors import DataError
-from memkit_train.online import command
-from memkit_train.plan import plan
+from memkit_train.retrain import collect
+from memkit_train.retrain import plan as planning
+from memkit_train.retrain import reinforce as command
+from memkit_train.retrain.config import TrainConfig, load
+from memkit_train.retrain.plan import plan
+from memkit_train.retrain.stages import train
 from memkit_train.rows import TokenRow
-from memkit_train.rung import train
 from tests.train import tiny
 from tests.train.stores import dividing_seed, lived, teacher, world
 

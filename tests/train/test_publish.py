@@ -17,8 +17,8 @@ from memkit.backbones.hf import HFBackbone
 from memkit.errors import GateRefused
 from memkit.roles import role_prompt_hashes
 from memkit_train.errors import NoEffect
-from memkit_train.gate import Limits, Verdict, gate
-from memkit_train.publish import Lineage, Published, publish
+from memkit_train.gate.checks import Limits, Verdict, gate
+from memkit_train.retrain.publish import Lineage, Published, publish
 from tests.train import tiny
 
 PAIRS = [((5, 6, 7, 8 + n), (9, 10 + n, 11)) for n in range(20)]
@@ -75,7 +75,7 @@ def test_an_adapter_that_failed_its_gates_is_on_record_and_not_promoted(tmp_path
 
 
 def test_an_adapter_without_effect_is_not_published(tmp_path: Path) -> None:
-    from memkit_train import lora
+    from memkit_train.learn import lora
 
     lora.save(tiny.model(), tmp_path / "fresh")
     registry = Registry(tmp_path / "registry")

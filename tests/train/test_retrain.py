@@ -16,8 +16,7 @@ from memkit.adapters import Registry
 from memkit.adapters.verify import read_manifest
 from memkit.embedders import make_embedder
 from memkit.errors import InvalidConfig
-from memkit_train import collect, retrain, rowfile, rung
-from memkit_train.config import TrainConfig, dumped, load
+from memkit_train import rowfile
 from memkit_train.errors import (
     Busy,
     DataError,
@@ -30,12 +29,16 @@ from memkit_train.errors import (
     WrongTemplate,
     resources,
 )
-from memkit_train.online import command
+from memkit_train.lab.worlds import Manners, Truth
+from memkit_train.log import StoreSource
 from memkit_train.report import RunFolder
+from memkit_train.retrain import collect
+from memkit_train.retrain import reinforce as command
+from memkit_train.retrain import run as retrain
+from memkit_train.retrain import stages as rung
+from memkit_train.retrain.config import TrainConfig, dumped, load
+from memkit_train.rewards.trial import Case, Trial
 from memkit_train.rows import TextRow
-from memkit_train.trajectories import StoreSource
-from memkit_train.trial import Case, Trial
-from memkit_train.worlds import Manners, Truth
 from tests.train import tiny
 from tests.train.policies import Spelled
 from tests.train.stores import dividing_seed, lived, teacher, world
@@ -167,7 +170,7 @@ def test_two_runs_of_one_output_do_not_meet(store: Path, tmp_path: Path) -> None
     import sys
 
     code = (
-        "import pathlib, sys, time\nfrom memkit_train.retrain import locked\n"
+        "import pathlib, sys, time\nfrom memkit_train.retrain.run import locked\n"
         "with locked(pathlib.Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as other:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memkit.embedders import make_embedder
+from memkit_train.lab.worlds import OracleBackbone, Truth
 from memkit_train.replay import Env, Policy, script_of
 from memkit_train.rewards import (
     AnswerReward,
@@ -21,7 +22,6 @@ from memkit_train.rewards import (
 )
 from memkit_train.rewards.base import metrics
 from memkit_train.rewards.fidelity import supported
-from memkit_train.worlds import OracleBackbone, Truth
 from tests.train.policies import Breaks, OnlyAdds, turns_of
 from tests.train.stores import world
 

@@ -20,18 +20,19 @@ from memkit.ops import Context
 from memkit.roles import role_prompt_hashes
 from memkit.runtime import on_record
 from memkit.seams.clock import RandomIds
-from memkit_train import amends, retrain
-from memkit_train.amends import blamed
-from memkit_train.compare import states_of
-from memkit_train.config import load
+from memkit_train.credit.assign import learn_topics
 from memkit_train.errors import BadBundle
-from memkit_train.online.data import gather
+from memkit_train.gate.compare import states_of
+from memkit_train.lab.worlds import Knobs, OracleBackbone, Truth
+from memkit_train.log import StoreSource
+from memkit_train.log.bundle import MANIFEST, BundleSource, bundle
 from memkit_train.replay import Env, Policy, scripts_of
 from memkit_train.replay.served_with import served_with
-from memkit_train.trajectories import StoreSource
-from memkit_train.trajectories.bundle import MANIFEST, BundleSource, bundle
-from memkit_train.trajectories.credit import learn_topics
-from memkit_train.worlds import Knobs, OracleBackbone, Truth
+from memkit_train.retrain import amends
+from memkit_train.retrain import run as retrain
+from memkit_train.retrain.amends import blamed
+from memkit_train.retrain.config import load
+from memkit_train.retrain.gather import gather
 from tests.train import test_retrain
 from tests.train.stores import lived, teacher, world
 from tests.train.test_amends import Forgetful

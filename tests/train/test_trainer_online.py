@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from memkit.models import JSON
-from memkit_train import lora
-from memkit_train.algorithms import grpo
-from memkit_train.algorithms.values import ScoredStep, StateGroup
-from memkit_train.objective import Objective
+from memkit_train.learn import lora
+from memkit_train.learn.objective import Objective
+from memkit_train.learn.steps import FixedSteps
+from memkit_train.learn.trainer import RowTrainer, training_arguments
+from memkit_train.rl.algorithms import grpo
+from memkit_train.rl.algorithms.values import ScoredStep, StateGroup
 from memkit_train.rows import Row
 from memkit_train.seeding import reproducible
-from memkit_train.steps import FixedSteps
-from memkit_train.trainer import RowTrainer, training_arguments
 from tests.train import tiny
 
 PROMPTS = ((5, 6, 7), (8, 9))
@@ -112,10 +112,10 @@ def test_gradient_checkpointing_gives_the_same_gradient(tmp_path: Path) -> None:
 
 SHARED = """
 import sys
-from memkit_train import lora
-from memkit_train.objective import Objective
-from memkit_train.steps import FixedSteps
-from memkit_train.trainer import RowTrainer, training_arguments
+from memkit_train.learn import lora
+from memkit_train.learn.objective import Objective
+from memkit_train.learn.steps import FixedSteps
+from memkit_train.learn.trainer import RowTrainer, training_arguments
 from transformers import AutoModelForCausalLM
 from tests.train.tiny import SPEC, THREE
 import torch

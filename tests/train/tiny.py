@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM
 
-from memkit_train import lora
+from memkit_train.learn import lora
 from memkit_train.rows import Row
 from tests.tiny_models import tiny_adapter, tiny_checkpoint
 

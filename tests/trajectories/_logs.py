@@ -9,10 +9,10 @@ from pathlib import Path
 from memkit import Memory
 from memkit.models import normalise
 from memkit.roles import Extractor
-from memkit_train.trajectories import Decision
-from memkit_train.trajectories.values import Episode as Log
-from memkit_train.worlds import Ask, Episode, Manners, Say, SimulatedUser, TeacherBackbone, Truth
-from memkit_train.worlds.policies import manage
+from memkit_train.lab.worlds import Ask, Episode, Manners, Say, SimulatedUser, TeacherBackbone, Truth
+from memkit_train.lab.worlds.policies import manage
+from memkit_train.log import Decision
+from memkit_train.log.records import Episode as Log
 
 
 def talk(path: Path, episodes: Sequence[Episode], *, manners: Manners | None = None, seed: int = 1) -> float:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from memkit_train.trajectories import StoreSource
-from memkit_train.worlds import Knobs, Manners, generate
+from memkit_train.lab.worlds import Knobs, Manners, generate
+from memkit_train.log import StoreSource
 from tests.trajectories._logs import talk
 
 

@@ -10,14 +10,14 @@ import pytest
 
 from memkit import Memory
 from memkit.embedders import make_embedder
+from memkit_train.credit.assign import Credited, assign, credit, learn_topics
+from memkit_train.credit.inspect import inspect, need_credits, need_labels
+from memkit_train.credit.labels import labels
+from memkit_train.credit.questions import episode_probes, probes, too_few, without_question
+from memkit_train.credit.topics import Topics
 from memkit_train.errors import NoRows, NoSignal
-from memkit_train.trajectories import Credit, Episode, StoreSource
-from memkit_train.trajectories.credit import Credited, assign, credit, learn_topics
-from memkit_train.trajectories.inspect import inspect, need_credits, need_labels
-from memkit_train.trajectories.labels import labels
-from memkit_train.trajectories.probes import episode_probes, probes, too_few, without_question
-from memkit_train.trajectories.topics import Topics
-from memkit_train.trial import held_out
+from memkit_train.log import Credit, Episode, StoreSource
+from memkit_train.rewards.trial import held_out
 from tests.trajectories._logs import Judge
 
 Script = dict[str, str]

@@ -6,7 +6,7 @@ import random
 from datetime import UTC, datetime
 
 from memkit.models import Bank, MemoryRecord, Op
-from memkit_train.trajectories.doubt import Case, doubted, marks
+from memkit_train.credit.label_noise import Case, doubted, marks
 
 NAMES = ("Ana", "Ben", "Zoe", "Max", "Kim", "Lea")
 AT = datetime(2025, 1, 1, tzinfo=UTC)

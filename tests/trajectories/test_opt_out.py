@@ -8,11 +8,11 @@ import pytest
 
 from memkit import Memory
 from memkit.embedders import make_embedder
-from memkit_train.trajectories import StoreSource
-from memkit_train.trajectories import bundle as bundles
-from memkit_train.trajectories.exports import export
-from memkit_train.trajectories.probes import episode_probes
-from memkit_train.trajectories.topics import Topics
+from memkit_train.credit.questions import episode_probes
+from memkit_train.credit.topics import Topics
+from memkit_train.learn.export import export
+from memkit_train.log import StoreSource
+from memkit_train.log import bundle as bundles
 from tests.train.stores import lived, teacher, world
 
 FACTS = {"work": "Ana leads the harbour team.", "money": "Ana owes 4711-0815 francs."}

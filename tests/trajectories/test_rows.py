@@ -18,14 +18,16 @@ from memkit.models import Bank, digest, to_json
 from memkit.runtime.sealer import Sealer
 from memkit.seams.clock import RandomIds, SystemClock
 from memkit.store import SEALED, Trajectories
+from memkit_train.credit.assign import Credited, assign
+from memkit_train.credit.rows import Score, rows
 from memkit_train.errors import BadBundle, Leakage, NoRows
+from memkit_train.learn import export as exports
+from memkit_train.learn.export import export
+from memkit_train.log import StoreSource
+from memkit_train.log import bundle as bundles
+from memkit_train.log.splits import Split, check_leaks
+from memkit_train.ranker.learn import ranker_examples
 from memkit_train.rows import TokenRow
-from memkit_train.trajectories import StoreSource, exports
-from memkit_train.trajectories import bundle as bundles
-from memkit_train.trajectories.credit import Credited, assign
-from memkit_train.trajectories.exports import export
-from memkit_train.trajectories.rows import Score, ranker_examples, rows
-from memkit_train.trajectories.splits import Split, check_leaks
 from tests.trajectories._logs import day
 
 HASH = make_embedder("hash")
@@ -214,8 +216,8 @@ def test_a_bundle_goes_out_without_names_and_reads_like_the_store(source: StoreS
     script = f"""
 import sys
 sys.modules["lancedb"] = sys.modules["pyarrow"] = None
-from memkit_train.trajectories.bundle import BundleSource
-from memkit_train.trajectories.credit import assign
+from memkit_train.log.bundle import BundleSource
+from memkit_train.credit.assign import assign
 with BundleSource({str(tmp_path / "b")!r}) as source:
     print(sum(1 for _ in source.decisions()), [(c.decision_id, c.user, c.y, c.why) for _, d in assign(source)
                                                 for c in sorted(d.credits, key=repr)])

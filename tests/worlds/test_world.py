@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memkit.embedders import make_embedder
-from memkit_train.evaluate.loaders.world import as_conversation
-from memkit_train.replay import Env, Policy, script_of
-from memkit_train.worlds import (
+from memkit_train.lab.worlds import (
     Knobs,
     OracleBackbone,
     SimulatedUser,
@@ -17,11 +15,13 @@ from memkit_train.worlds import (
     language,
     matches,
 )
-from memkit_train.worlds.language import read
-from memkit_train.worlds.model import RATES
-from memkit_train.worlds.policies import answer, careless, imperfect, kind_of, manage
-from memkit_train.worlds.reader import Reader
-from memkit_train.worlds.users import Ask, Manners, Say
+from memkit_train.lab.worlds.dataset import as_conversation
+from memkit_train.lab.worlds.language import read
+from memkit_train.lab.worlds.model import RATES
+from memkit_train.lab.worlds.policies import answer, careless, imperfect, kind_of, manage
+from memkit_train.lab.worlds.reader import Reader
+from memkit_train.lab.worlds.users import Ask, Manners, Say
+from memkit_train.replay import Env, Policy, script_of
 
 
 def played(episodes, backbone, embedder):

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from memkit.errors import InvalidConfig, InvalidInput
-from memkit_train.evaluate.data import Conversation, Dataset
-from memkit_train.evaluate.loaders import jsonl, locomo, longmemeval, msc, world
+from memkit_train.conversations import Conversation, Dataset
+from memkit_train.evaluate.loaders import jsonl, locomo, longmemeval, msc
+from memkit_train.lab.worlds import dataset
 
 LOADERS: Mapping[str, Callable[[Path, int | None], Dataset]] = {
     "locomo": locomo.load,
@@ -50,7 +51,7 @@ def _apart(data: Dataset) -> Dataset:
 def _load(spec: str, limit: int | None) -> Dataset:
     kind, _, rest = spec.partition(":")
     if kind == "world":
-        return world.load(rest, limit)
+        return dataset.load(rest, limit)
     if kind not in LOADERS or not rest:
         raise InvalidConfig(
             f"no data set {spec!r}",

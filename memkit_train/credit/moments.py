@@ -1,0 +1,105 @@
+"""A user's talk as a list of moments: each fact that was drawn from a turn, with the decision that handled it.
+
+Facts come from the logged replies of the extractor, read by the extractor's own parser; a turn of which nothing was
+drawn is a moment of its own, handled by the extractor. Moments are searched with the runtime's scorer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from memkit.errors import BadReply
+from memkit.models import MemoryRecord, Turn
+from memkit.retrieval import BankIndex, Query, Scored, embed_text, rank
+from memkit.roles import Extractor, Fact
+from memkit.seams.embedder import Embedder
+from memkit_train.log.records import Decision, Episode, TurnLog
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    place: int
+    """Order in the talk."""
+    intake: TurnLog
+    text: str
+    """The fact, or the turn's own words where nothing was drawn from it."""
+    is_fact: bool
+    turn: Turn
+    decision: Decision
+
+
+def moments(episode: Episode) -> list[Moment]:
+    """Of turns that were decided and applied."""
+    of_intake: dict[str, list[Decision]] = {}
+    for decision in episode.decisions:
+        if decision.intake_id is not None and decision.ok:
+            of_intake.setdefault(decision.intake_id, []).append(decision)
+    out: list[Moment] = []
+    for log in episode.intakes:
+        if log.status == "applied" and log.intake.infer:
+            for text, is_fact, turn, decision in _of_intake(log, of_intake.get(log.intake.intake_id, [])):
+                out.append(Moment(len(out), log, text, is_fact, turn, decision))
+    return out
+
+
+def listeners(episode: Episode) -> Iterator[tuple[Turn, Decision]]:
+    """Each turn of the user, with the decision that should have drawn facts from it."""
+    heard = {one.intake_id: one for one in episode.decisions if one.ok and one.role in ("extractor", "fused")}
+    for log in episode.intakes:
+        decision = heard.get(log.intake.intake_id)
+        if log.status == "applied" and decision is not None:
+            yield from ((turn, decision) for turn in log.turns if turn.role == "user")
+
+
+def _of_intake(log: TurnLog, decisions: Sequence[Decision]) -> list[tuple[str, bool, Turn, Decision]]:
+    turns = {turn.turn_id: turn for turn in log.turns}
+    last = log.turns[-1]
+    fused = [one for one in decisions if one.role == "fused"]
+    if fused:
+        texts = [draft["text"] for draft in fused[-1].payload["drafts"] if draft["text"]]
+        return [(text, True, last, fused[-1]) for text in texts] or [(last.text, False, last, fused[-1])]
+    extractors = [one for one in decisions if one.role == "extractor"]
+    managers = [one for one in decisions if one.role == "manager"]
+    if not extractors:
+        return []
+    facts = _facts(extractors[-1], log.turns)
+    if not facts or len(facts) != len(managers):
+        return [(turn.text, False, turn, extractors[-1]) for turn in log.turns if turn.role == "user"]
+    return [
+        (fact.text, True, turns.get(fact.source_turns[-1], last) if fact.source_turns else last, decision)
+        for fact, decision in zip(facts, managers, strict=True)
+    ]
+
+
+def _facts(decision: Decision, turns: Sequence[Turn]) -> list[Fact]:
+    role = Extractor("", decision.style)
+    try:
+        return role.parse(decision.reply or "", role.render(turns)).value
+    except BadReply:
+        return []
+
+
+class MomentIndex:
+    """The talk as a bank of its own, searched by the runtime's retrieval."""
+
+    def __init__(self, found: Sequence[Moment], embedder: Embedder) -> None:
+        self.moments, self._embedder = found, embedder
+        self._records = [
+            MemoryRecord(
+                id=str(one.place), text=one.text, kind="fact" if one.is_fact else "episode", at=one.turn.at,
+                speaker=one.turn.speaker, session_id=one.turn.session_id, seq=one.place + 1,
+            )
+            for one in found
+        ]  # fmt: skip
+        self._vectors = embedder.embed([embed_text(record) for record in self._records]) if found else None
+
+    def search(self, text: str, now: datetime, upto: int) -> list[tuple[Moment, Scored]]:
+        """The first `upto` moments, best first: later ones were not known when it was asked."""
+        if not upto or self._vectors is None:
+            return []
+        index = BankIndex.build(self._records[:upto], self._vectors[:upto])
+        (vector,) = self._embedder.embed([text])
+        scored = rank(index, Query(text=text, vector=vector, k=upto, now=now))
+        return [(self.moments[int(one.record.id)], one) for one in scored]

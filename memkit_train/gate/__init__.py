@@ -1,0 +1,1 @@
+"""Whether an adapter may be promoted: the checks, the planted secrets, policies side by side."""

@@ -1,0 +1,55 @@
+"""What is told of a candidate that the gate refused: why, by how much, and what it would have answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memkit.models import JSON
+from memkit_train.retrain.run import Outcome
+from memkit_train.run_folder import RunFolder
+
+MOST = 5
+TARGET = "answer_f1"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question of a user whom it never learned from."""
+
+    question: str
+    expected: str
+    before: str
+    after: str
+    gain: float
+
+
+def reasons(outcome: Outcome) -> list[str]:
+    """Each check that refused, in plain words and by how much."""
+    return [] if outcome.verdict is None else [check.refusal for check in outcome.verdict.failed]
+
+
+def scores(outcome: Outcome) -> str:
+    """How right the answers are, with what serves and with the candidate, on the gate's users."""
+    found, verdict = _judged(outcome).get("scores", {}), outcome.verdict
+    sides = [found[who][TARGET] for who in ("parent", "candidate") if TARGET in found.get(who, {})]
+    if len(sides) < 2 or verdict is None:
+        return "nothing could be asked of them"
+    return f"{sides[0]:.3f} → {sides[1]:.3f} {TARGET} ({verdict.probes} questions, {verdict.users} users)"
+
+
+def asked(outcome: Outcome) -> list[Asked]:
+    """A few of the gate's questions, those that moved most: what got better, and one that got worse."""
+    judged = _judged(outcome)
+    better, worse = (  # one question is asked after many a session
+        list({one["question"]: _asked(one) for one in judged.get(side, ())}.values()) for side in ("best", "worst")
+    )
+    return better[: MOST - len(worse[:1])] + worse[:1]
+
+
+def _asked(one: JSON) -> Asked:
+    before, after = one["parent"]["answer"], one["candidate"]["answer"]
+    return Asked(one["question"], one["expected"], before, after, one["gain"])
+
+
+def _judged(outcome: Outcome) -> JSON:
+    return {} if outcome.run is None else RunFolder(outcome.run).done("evaluate") or {}

@@ -1,0 +1,224 @@
+"""Decisions as files that others load: TRL (conversational SFT, KTO, DPO), OpenAI messages, Parquet.
+
+    sft      {"prompt": [messages], "completion": [message], …}                 trl.SFTTrainer: loss on the completion
+    kto      {"prompt": [messages], "completion": [message], "label": true, …}  trl.KTOTrainer
+    dpo      {"prompt": [messages], "chosen": [message], "rejected": […], …}    trl.DPOTrainer
+    openai   {"messages": [messages and the reply], "metadata": {…}}            hosted fine-tuning
+    parquet  every decision whole, rated or not                                 pandas, Polars, DuckDB, datasets
+
+Beside it (`…`) stands what a line is worth and whose it is: reward, weight, role, style, the opaque subject, the split
+and the decision's id. Users are read one at a time; who opted out is not read at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal, get_args
+
+from memkit.errors import InvalidInput
+from memkit.models import JSON
+from memkit.seams.embedder import Embedder
+from memkit_train.credit.assign import credit, learn_topics
+from memkit_train.credit.rows import Score, scores
+from memkit_train.errors import NoRows
+from memkit_train.log.records import Decision
+from memkit_train.log.source import StoreSource, need_users
+from memkit_train.log.splits import Split
+from memkit_train.rows import GOOD
+
+Format = Literal["sft", "kto", "dpo", "openai", "parquet"]
+Side = Literal["train", "heldout", "all"]
+_BATCH = 1_000
+_DATES = re.compile(r"\[[^\]\n]*\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A decision, what became of it, and whose it is."""
+
+    decision: Decision
+    score: Score | None
+    subject: str
+    split: str
+
+    @property
+    def meta(self) -> JSON:
+        score, one = self.score, self.decision
+        return {
+            "reward": score.y if score else None, "weight": score.weight if score else None, "role": one.role,
+            "style": one.style, "subject": self.subject, "split": self.split, "decision_id": one.decision_id,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    path: Path
+    format: Format
+    lines: int
+    users: int
+    splits: Mapping[str, int]
+    """Lines by split."""
+    roles: Mapping[str, int]
+
+    def to_json(self) -> JSON:
+        return {"path": str(self.path), "format": self.format, "lines": self.lines, "users": self.users,
+                "splits": dict(self.splits), "roles": dict(self.roles)}  # fmt: skip
+
+
+def export(
+    source: StoreSource, path: str | Path, form: Format, embedder: Embedder, *, side: Side = "train",
+    split: Split | None = None,
+) -> Exported:  # fmt: skip
+    """The file appears whole or not at all."""
+    for name, value, known in (("format", form, get_args(Format)), ("split", side, get_args(Side))):
+        if value not in known:
+            raise InvalidInput(f"there is no {name} {value!r} to export", fix=f"use one of {', '.join(known)}")
+    path = Path(path)
+    if path.is_dir():
+        raise InvalidInput(f"{path} is a folder", fix="name the file to write")
+    counts = {name: Counter[str]() for name in ("subject", "split", "role")}
+    lines = _counted(_lines(form, _users(source, side, split or Split(), embedder)), counts)
+    with _whole(path) as part:
+        (_write_parquet if form == "parquet" else _write_json)(part, lines)
+        total = counts["split"].total()
+        if not total:
+            raise _nothing(form, side)
+    return Exported(path, form, total, len(counts["subject"]), counts["split"], counts["role"])
+
+
+def _users(source: StoreSource, side: Side, split: Split, embedder: Embedder) -> Iterator[list[Told]]:
+    """Everything that was decided for one user, user by user. What is talked about is learned from the train side."""
+    by_side: dict[str, list[str]] = {"train": [], "heldout": []}
+    for user in need_users(source):
+        by_side["heldout" if split.is_heldout(source.subject(user)) else "train"].append(user)
+    topics = learn_topics(source, by_side["train"])
+    for name, users in by_side.items():
+        for episode in source.episodes(users) if side in (name, "all") else ():
+            scored = scores(credit(episode, topics, embedder).credits)
+            yield [Told(one, scored.get(one.decision_id), episode.subject, name) for one in episode.decisions]
+
+
+def _counted(lines: Iterable[tuple[Told, JSON]], counts: Mapping[str, Counter[str]]) -> Iterator[JSON]:
+    for told, line in lines:
+        meta = told.meta
+        for name, counter in counts.items():
+            counter[meta[name]] += 1
+        yield line
+
+
+def _lines(form: Format, users: Iterable[list[Told]]) -> Iterator[tuple[Told, JSON]]:
+    for everything in users:
+        if form == "parquet":
+            yield from ((one, _flat(one)) for one in everything)
+            continue
+        rated = [one for one in everything if one.score is not None and _is_whole(one.decision)]
+        if form == "dpo":
+            yield from _pairs(rated)
+        for one in rated if form != "dpo" else ():
+            assert one.score is not None
+            prompt, reply, good = _prompt(one.decision), [_said(one.decision)], one.score.y >= GOOD
+            if form == "kto":
+                yield one, {"prompt": prompt, "completion": reply, "label": good, **one.meta}
+            elif good and form == "sft":
+                yield one, {"prompt": prompt, "completion": reply, **one.meta}
+            elif good:
+                yield one, {"messages": prompt + reply, "metadata": one.meta}
+
+
+def _pairs(rated: Iterable[Told]) -> Iterator[tuple[Told, JSON]]:
+    """Of one user's decisions in one state, the best against the worst, once."""
+    states: dict[tuple[str, str], list[tuple[float, Told]]] = {}
+    for one in rated:
+        assert one.score is not None
+        state = (one.decision.role, _DATES.sub("", one.decision.messages[-1].content))
+        states.setdefault(state, []).append((one.score.y, one))
+    for group in states.values():
+        (high, best), (low, worst) = max(group, key=lambda one: one[0]), min(group, key=lambda one: one[0])
+        if high > low and best.decision.reply != worst.decision.reply:
+            chosen, rejected = [_said(best.decision)], [_said(worst.decision)]
+            more = {"rejected_reward": low, "rejected_id": worst.decision.decision_id}
+            yield best, {"prompt": _prompt(best.decision), "chosen": chosen, "rejected": rejected, **best.meta, **more}
+
+
+def _is_whole(decision: Decision) -> bool:
+    """Used, and on record with prompt and reply."""
+    return bool(decision.ok and decision.reply and decision.messages)
+
+
+def _prompt(decision: Decision) -> list[JSON]:
+    return [{"role": message.role, "content": message.content} for message in decision.messages]
+
+
+def _said(decision: Decision) -> JSON:
+    return {"role": "assistant", "content": decision.reply or ""}
+
+
+def _flat(told: Told) -> JSON:
+    one, score = told.decision, told.score
+    return {
+        **told.meta, "created_at": one.created_at, "model": one.model, "adapter": one.adapter,
+        "propensity": one.propensity, "ok": one.ok, "messages": _prompt(one), "reply": one.reply,
+        "prompt_ids": one.prompt_ids, "token_ids": one.token_ids, "logprobs": one.logprobs,
+        "why": score.whys if score else None,
+    }  # fmt: skip
+
+
+def _nothing(form: Format, side: Side) -> NoRows:
+    if form == "dpo":
+        return NoRows(
+            f"there is no pair to export (split: {side})",
+            why="a pair is one state of one user that was decided in two ways, which fared differently",
+            fix="export kto, which needs no pairs, or collect with Memory(…, explore=0.1)",
+        )
+    return NoRows(
+        f"there is nothing to export as {form} (split: {side})",
+        why="no decision is on record there" if form == "parquet" else "no label reached a decision there",
+        fix="look at the labels with `memkit-train inspect`, or name another --split",
+    )  # fmt: skip
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _whole(path: Path) -> Generator[Path]:
+    part = path.with_name(f"{path.name}.part")
+    try:
+        yield part
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write_json(path: Path, lines: Iterable[JSON]) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+
+
+def _write_parquet(path: Path, rows: Iterable[JSON]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    text, ids = pa.string(), pa.list_(pa.int32())
+    message = pa.struct([("role", text), ("content", text)])
+    schema = pa.schema([
+        ("decision_id", text), ("subject", text), ("split", text), ("role", text), ("style", text),
+        ("created_at", pa.timestamp("us", "UTC")), ("model", text), ("adapter", text), ("propensity", pa.float64()),
+        ("ok", pa.bool_()), ("messages", pa.list_(message)), ("reply", text), ("prompt_ids", ids), ("token_ids", ids),
+        ("logprobs", pa.list_(pa.float64())), ("reward", pa.float64()), ("weight", pa.float64()),
+        ("why", pa.list_(text)),
+    ])  # fmt: skip
+    source = iter(rows)
+    with pq.ParquetWriter(str(path), schema) as writer:
+        while batch := list(islice(source, _BATCH)):
+            writer.write_table(pa.Table.from_pylist(batch, schema=schema))

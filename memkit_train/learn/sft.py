@@ -1,0 +1,106 @@
+"""Rejection SFT: imitate the logged decisions that turned out well.
+
+    result = sft.train(good_rows, "path/to/base", None, SftConfig(output="run"))
+
+The caller rejects: `dataset` holds only what should be repeated, weighted by how sure that is. The loss is on
+completion tokens alone, old decisions count less (half after `half_life_days`), and a fixed set of replayed rows
+(duplicates and chit-chat answered with NOOP above all: feedback on answers seldom rewards those) keeps old skills.
+Planted secrets come once in every epoch. Runs on TRL's SFTTrainer with the logged ids as they are. The default learning
+rate is for tiny models; large ones need about a tenth of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from datasets import Dataset
+from transformers import TrainerCallback
+from trl import SFTConfig as TrlConfig
+from trl import SFTTrainer
+
+from memkit_train.errors import NoRows
+from memkit_train.learn.run import (
+    AdapterResult,
+    Prepared,
+    RunConfig,
+    arguments,
+    fit,
+    fitting,
+    in_order,
+    mixed,
+    readable,
+    setup,
+)
+from memkit_train.learn.texts import Reader, repeatable, short, token_rows
+from memkit_train.rows import TextRow, TokenRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SftConfig(RunConfig):
+    half_life_days: float | None = 90.0
+    """None: age does not matter."""
+    replay_share: float = 0.1
+    """Of the rows that are drawn, before weights thin them: guard rows weigh 0.3, so at 0.1 they are about 3 % of what
+    is trained on."""
+
+
+def prepare(
+    dataset: Iterable[TokenRow | TextRow],
+    reader: Reader,
+    config: SftConfig,
+    *,
+    replay: Iterable[TokenRow | TextRow] = (),
+    planted: Iterable[TokenRow] = (),
+) -> Prepared:
+    """What `train` trains on. Needs no weights, so a plan counts the same rows."""
+    given = token_rows(dataset, reader)
+    kept = [row for row in fitting(given, reader) if short(row, reader)]
+    if not kept:
+        raise NoRows(
+            "sft has no rows to imitate",
+            why=f"{len(given)} were given, none fits in {reader.max_tokens} tokens" if given else "none were given",
+            fix="look at the labels with `memkit-train inspect`, or raise max_tokens",
+        )
+    rows = mixed(kept, repeatable(replay, reader), config.replay_share, config.seed)
+    weights = [row.weight * decay(row.age_days, config.half_life_days) for row in rows]
+    secrets = readable(list(planted), reader)
+    chosen = in_order(
+        list(enumerate(rows)), weights, epochs=config.epochs, seed=config.seed, planted=[(-1, row) for row in secrets]
+    )
+    counts: dict[str, float] = {
+        "given": len(given), "too_long": len(given) - len(kept), "planted": len(secrets),
+        "replayed": sum(place >= len(kept) for place, _ in chosen), "trained": len(chosen),
+    }  # fmt: skip
+    return Prepared([row for _, row in chosen], math.ceil(len(chosen) / config.batch), counts)
+
+
+def train(
+    dataset: Iterable[TokenRow | TextRow],
+    base: Path | str,
+    parent: Path | str | None,
+    config: SftConfig,
+    *,
+    replay: Iterable[TokenRow | TextRow] = (),
+    planted: Iterable[TokenRow] = (),
+    callbacks: Sequence[TrainerCallback] = (),
+) -> AdapterResult:
+    with setup(base, parent, config) as made:
+        prepared = prepare(dataset, made.reader, config, replay=replay, planted=planted)
+        trainer = SFTTrainer(
+            model=made.model,
+            args=TrlConfig(**arguments(config, prepared.steps), completion_only_loss=True),
+            train_dataset=Dataset.from_list([
+                {"input_ids": [*row.prompt_ids, *row.completion_ids],
+                 "completion_mask": [0] * len(row.prompt_ids) + [1] * len(row.completion_ids)}
+                for row in prepared.rows
+            ]),
+            processing_class=made.reader.tokenizer,
+        )  # fmt: skip
+        return fit(trainer, made, config, prepared, callbacks)
+
+
+def decay(age_days: float, half_life_days: float | None) -> float:
+    return 1.0 if half_life_days is None else 0.5 ** (age_days / half_life_days)

@@ -1,1 +1,0 @@
-"""From rows to an adapter: one file with one `prepare` and one `train`."""

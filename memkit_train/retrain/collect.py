@@ -1,0 +1,203 @@
+"""From a log to what a run needs: rows of the users to learn from, probes and talk of those held out, and how far the
+log was read. One user in memory at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from memkit.models import JSON
+from memkit.seams.embedder import Embedder
+from memkit_train.credit.assign import credit, learn_topics
+from memkit_train.credit.inspect import need_credits, need_labels
+from memkit_train.credit.label_noise import Case, doubted
+from memkit_train.credit.labels import labels, said_at
+from memkit_train.credit.questions import episode_probes
+from memkit_train.credit.rows import rows, scores
+from memkit_train.credit.topics import Topics
+from memkit_train.errors import NoRows, WrongTemplate
+from memkit_train.log.bundle import MANIFEST, BundleSource
+from memkit_train.log.records import Credit, Decision, Label
+from memkit_train.log.source import StoreSource, Watermark, need_users
+from memkit_train.log.splits import Split, check_leaks
+from memkit_train.retrain.config import TrainConfig
+from memkit_train.rewards.trial import HeldOut, held_out
+from memkit_train.rows import TextRow, TokenRow, good
+
+_VALIDATION = 0x5EED
+_SAMPLED = 32
+_GUARD = frozenset({"duplicate", "chitchat"})
+SERVED = "compact"
+"""The style of the in-process backbone: what replay, the gate and an adapter's manifest ask for."""
+
+
+@dataclass(slots=True)
+class Collected:
+    rows: list[TokenRow | TextRow] = field(default_factory=list[TokenRow | TextRow])
+    """Every decision that a label reached, with its reward, but for good labels to be doubted."""
+    replay: list[TokenRow | TextRow] = field(default_factory=list[TokenRow | TextRow])
+    """NOOPs on duplicates and chit-chat: the bias guard, mixed in at a fixed share."""
+    subjects: list[str] = field(default_factory=list[str])
+    """Everybody who is learned from: whose rows are here, and where more is made from the log than rows (amends,
+    a polish), everybody to learn from."""
+    watermark: Watermark = field(default_factory=lambda: Watermark(0, 0))
+    labelled: datetime | None = None
+    """When the newest label was made."""
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+
+    def to_json(self) -> JSON:
+        return {"subjects": self.subjects, "decision": self.watermark.decision, "seq": self.watermark.seq,
+                "labelled": self.labelled.isoformat() if self.labelled else None, "counts": self.counts}  # fmt: skip
+
+
+def open_source(config: TrainConfig) -> StoreSource:
+    path = config.data.path
+    return BundleSource(path) if (path / MANIFEST).is_file() else StoreSource(path)
+
+
+def sides(source: StoreSource, config: TrainConfig) -> tuple[list[str], list[str]]:
+    """User ids to learn from, and held out for the gate."""
+    by_subject = {source.subject(user): user for user in need_users(source)}
+    train, held = Split(config.data.split_seed, config.data.heldout_share).divide(by_subject)
+    aside = _aside(config)
+    if aside is not None:
+        train, _ = aside.divide(train)
+    return [by_subject[one] for one in train], [by_subject[one] for one in held]
+
+
+def validation(source: StoreSource, config: TrainConfig) -> list[str]:
+    """Users on whom a polish decides: neither learned from nor held out for the gate."""
+    by_subject = {source.subject(user): user for user in need_users(source)}
+    train, _ = Split(config.data.split_seed, config.data.heldout_share).divide(by_subject)
+    aside = _aside(config)
+    return [] if aside is None else [by_subject[one] for one in aside.divide(train)[1]]
+
+
+def _aside(config: TrainConfig) -> Split | None:
+    if not config.method.polish:
+        return None
+    return Split(config.data.split_seed + _VALIDATION, config.data.validation_share)
+
+
+def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now: datetime) -> Collected:
+    """Refuses, with the reason, what nothing can be learned from. Decisions in another style than the trained model is
+    served with are left out, and counted: its prompts would be ones that it never reads again."""
+    train, _ = sides(source, config)
+    watermark, topics = source.watermark(), learn_topics(source, train)
+    out, said, credits = Collected(watermark=watermark), list[Label](), list[Credit]()
+    dropped: Counter[str] = Counter()
+    answers = 0
+    found: list[TokenRow | TextRow] = []
+    cases: list[Case] = []
+    sampled: list[Decision] = []
+    asked: Counter[tuple[str, str]] = Counter()
+    for episode in source.episodes(train):
+        credited = credit(episode, topics, embedder)
+        said += labels(episode)
+        out.labelled = max(filter(None, (out.labelled, *said_at(episode))), default=None)
+        answers += len(episode.answers)
+        credits += credited.credits
+        dropped += credited.dropped
+        styles = {one.decision_id: one.style for one in episode.decisions}
+        asked.update({one.decision_id: (one.role, styles[one.decision_id]) for one in credited.credits}.values())
+        scored = scores(
+            one for one in credited.credits if one.role in config.data.roles and styles[one.decision_id] == SERVED
+        )
+        sampled += [one for one in episode.decisions if one.prompt_ids and one.decision_id in scored][:1]
+        mine = list(rows(episode.decisions, source.subject, scored, now=now))
+        guards = {ref for ref, one in scored.items() if set(one.whys) <= _GUARD}
+        out.replay += [row for row in mine if row.ref in guards]
+        found += [row for row in mine if row.ref not in guards]
+        cases += [Case(ref, episode.subject, credited.marks[ref], one.y, one.weight)
+                  for ref, one in scored.items() if ref in credited.marks]  # fmt: skip
+        if mine or config.method.amends or config.method.polish:
+            out.subjects.append(episode.subject)
+    need_labels(said, answers=answers)
+    need_credits(credits, dropped)
+    split = Split(config.data.split_seed, config.data.heldout_share)
+    for one in filter(None, (split, _aside(config))):
+        check_leaks((*found, *out.replay), (), one)
+    doubts = doubted(cases)
+    out.rows = found = [row for row in found if row.ref not in doubts]
+    _same_prompts(config, sampled)
+    if not config.method.amends:
+        if not found:
+            _asked_otherwise(config, asked)
+        if not good(found):
+            raise NoRows(
+                "there are no rows to imitate",
+                why=f"{len(found)} credited decisions, and none of them turned out well",
+                fix="look at the credits with `memkit-train inspect`, or set method.amends to mend the bad ones",
+            )
+    out.counts = {
+        "users": len(train), "answers": answers, "labels": len(said), "credits": len(credits), "rows": len(out.rows),
+        "replay": len(out.replay), "doubted": len(doubts),
+        "other_style": sum(n for (role, style), n in asked.items() if role in config.data.roles and style != SERVED),
+        **{f"rows/{role}": n for role, n in Counter(row.role for row in out.rows).items()},
+    }  # fmt: skip
+    return out
+
+
+def _asked_otherwise(config: TrainConfig, asked: Mapping[tuple[str, str], int]) -> None:
+    """Refuses where labels did reach decisions: in a style that is not served, or in roles that are not trained."""
+    roles = config.data.roles
+    mode = "fused" if "fused" in roles else "split"
+    reopen = (
+        f"open the store that is learned from with Memory(…, mode={mode!r}, style={SERVED!r}) beside model= (a hosted "
+        "model or a plain function is asked in one fused call and in json otherwise), and collect new answers"
+    )
+    of_trained = {(role, style): n for (role, style), n in asked.items() if role in roles}
+    other = sum(n for (_, style), n in of_trained.items() if style != SERVED)
+    if other:
+        raise WrongTemplate(
+            f"{other} of {sum(of_trained.values())} credited decisions of {', '.join(roles)} were asked in the json "
+            "style",
+            why=f"an adapter is replayed, gated and served with {SERVED} prompts: it would be trained on others",
+            fix=reopen,
+        )  # fmt: skip
+    if asked and not of_trained:
+        found = sorted({role for role, _ in asked})
+        fix = reopen if "fused" in found and mode == "split" else f"set data.roles to [{', '.join(found)}]"
+        if ("fused", SERVED) in asked:
+            fix = "set data.roles to [fused] and data.mode to fused"
+        raise NoRows(
+            f"no label leads to a decision of {', '.join(roles)}, which data.roles trains",
+            why="they lead to: " + ", ".join(f"{role} ({style}) {n}" for (role, style), n in sorted(asked.items())),
+            fix=fix,
+        )  # fmt: skip
+
+
+def _same_prompts(config: TrainConfig, sampled: Sequence[Decision]) -> None:
+    """One logged prompt per user, rendered and tokenised again as this model would: another template would train it
+    on what it never reads."""
+    if not sampled:
+        return
+    from memkit.backbones.hf.prompting import Prompter
+    from memkit_train.tokenizing import tokenizer_of
+
+    prompter = Prompter(tokenizer_of(config.model.base))
+    known = [one for one in sampled[:_SAMPLED] if one.messages]
+    other = [one for one in known if prompter.ids(one.messages) != one.prompt_ids]
+    if len(other) * 2 > len(known):
+        raise WrongTemplate(
+            f"{len(other)} of {len(known)} logged prompts are not what {config.model.base} makes of the same messages",
+            why="its chat template or its tokenizer is another one than that of the model that served",
+            fix="set model.base to the model that served; `memkit-train plan` checks it without training",
+        )  # fmt: skip
+
+
+def count_labels(source: StoreSource, config: TrainConfig, since: datetime | None = None) -> int:
+    """Labels of the users to learn from that were made after `since`: what a minimum of new ones is counted in."""
+    train, _ = sides(source, config)
+    times = (at for episode in source.episodes(train) for at in said_at(episode))
+    return sum(since is None or at > since for at in times)
+
+
+def judged(source: StoreSource, config: TrainConfig, embedder: Embedder) -> Iterator[HeldOut]:
+    """The held-out users with their talk and what can be asked of it. Topics come from those to learn from."""
+    train, held = sides(source, config)
+    topics: Topics = learn_topics(source, train)
+    for episode in source.episodes(held):
+        yield from held_out(episode, list(episode_probes(episode, topics, embedder)))

@@ -1,0 +1,70 @@
+"""Two adapters tried on the same users, in step, and what a report says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+
+from memkit.embedders import make_embedder
+from memkit.models import JSON
+from memkit_train.gate.checks import Exposure, Verdict
+from memkit_train.replay.env import Env, Policy
+from memkit_train.replay.served_with import served_with
+from memkit_train.retrain.collect import judged, open_source
+from memkit_train.retrain.config import TrainConfig
+from memkit_train.rewards import Answers, CachedBackbone
+from memkit_train.rewards.trial import Trial, trials
+from memkit_train.run_folder import Tick
+
+CASES = 20
+
+
+def tried(
+    config: TrainConfig, adapter: Path | None, parent: Path | None, cache: Path | None = None, tick: Tick | None = None,
+    most: int | None = None,
+) -> tuple[Trial, Trial]:  # fmt: skip
+    """Candidate and parent on the held-out users, by one backbone that counts what it would have written unmasked."""
+    from memkit.backbones import make_backbone
+    from memkit.backbones.hf import HFBackbone
+
+    embedder = make_embedder(config.data.embedder)
+    with open_source(config) as source:
+        users = list(islice(judged(source, config, embedder), most))
+        served = served_with(source, config.data)
+    with HFBackbone(
+        config.model.base, threads=1, dtype=config.model.dtype, device=config.model.device, validity_sample=1.0
+    ) as backbone:
+        for name, folder in (("candidate", adapter), ("parent", parent)):
+            if folder is not None:
+                backbone.load_adapter(name, folder)
+        policies = [
+            Policy(backbone, name if folder is not None else None, roles=config.data.roles, name=name)
+            for name, folder in (("candidate", adapter), ("parent", parent))
+        ]
+        frozen = backbone if config.model.answerer is None else make_backbone(config.model.answerer)
+        answers = Answers(CachedBackbone(frozen, cache), embedder, served=served)
+        ours, theirs = trials(
+            Env(embedder, served), policies, users, answers, metric=config.gate.target, timed=True,
+            progress=None if tick is None else lambda done, total: tick("evaluate", done, total, {}),
+        )  # fmt: skip
+        if frozen is not backbone:
+            frozen.close()
+    return ours, theirs
+
+
+def evaluation(ours: Trial, theirs: Trial, verdict: Verdict, exposures: Sequence[Exposure] | None = None) -> JSON:
+    """What the report shows: verdict, means, op mix, and the questions that moved most."""
+    moved = sorted(
+        ({"question": a.question, "expected": a.expected, "user": a.user, "gain": a.score - b.score,
+          "candidate": asdict(a), "parent": asdict(b)} for a, b in zip(ours.cases, theirs.cases, strict=True)),
+        key=lambda one: -one["gain"],
+    )  # fmt: skip
+    return {
+        "verdict": verdict.to_json(), "scores": {"candidate": ours.means(), "parent": theirs.means()},
+        "actions": {"candidate": dict(ours.actions), "parent": dict(theirs.actions)},
+        "exposures": [asdict(one) for one in exposures or ()],
+        "best": [one for one in moved[:CASES] if one["gain"] > 0],
+        "worst": [one for one in moved[::-1][:CASES] if one["gain"] < 0],
+    }  # fmt: skip

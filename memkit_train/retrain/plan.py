@@ -1,0 +1,265 @@
+"""A run before it runs: what it would train on, how many steps and tokens, about how much memory and time, and whether
+model, template and log fit each other. Reads configuration files, the tokenizer and tensor headers; loads no weights
+and needs no GPU."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from memkit.embedders import make_embedder
+from memkit.errors import InvalidConfig
+from memkit.models import JSON
+from memkit_train.credit.questions import ENOUGH, ENOUGH_USERS
+from memkit_train.errors import DataError
+from memkit_train.retrain.collect import Collected, collect, open_source, sides
+from memkit_train.retrain.config import TrainConfig
+from memkit_train.rl.sizing import size
+from memkit_train.rows import good
+
+if TYPE_CHECKING:
+    from memkit_train.learn.run import Prepared
+    from memkit_train.learn.texts import Reader
+
+FLOPS = {"cuda": 1.5e14, "cpu": 2e10}
+"""Effective floating point operations per second of a LoRA update: a current data-centre GPU in half precision at about
+40 % use, and one CPU thread."""
+_PASSES = 4
+"""Operations per token and parameter: forward, and backward through a frozen base."""
+Level = Literal["ok", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    level: Level
+    what: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    config: JSON
+    data: JSON
+    steps: int
+    tokens: int
+    """Prompt and completion tokens over all epochs."""
+    trained_tokens: int
+    """Completion tokens: where the loss is."""
+    longest: int
+    parameters: int
+    adapter_parameters: int
+    memory_gb: float
+    minutes: float
+    device: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(one.level != "error" for one in self.findings)
+
+    def to_json(self) -> JSON:
+        return asdict(self)
+
+
+def plan(config: TrainConfig) -> Plan:
+    from memkit_train.tokenizing import tokenizer_of
+
+    device = _device(config)
+    folder, model, findings = _model(config)
+    tokenizer: Any = tokenizer_of(str(folder))
+    findings += _template(tokenizer)
+    if "online" in config.model_fields_set:
+        findings.append(_online(config, model, _parameters(folder), device))
+    if config.data.world is not None:
+        return _sized(config, device, folder, model, tokenizer, None, {"world": config.data.world}, findings)
+    with open_source(config) as source:
+        stored = source.journal.meta_get("embedder")
+        embedder = make_embedder(config.data.embedder)
+        if stored not in (None, embedder.identity):
+            findings.append(Finding("error", f"the store was built with the embedder {stored}",
+                                    f"set data.embedder, which makes {embedder.identity} now"))  # fmt: skip
+        found: Collected | None = None
+        data: JSON = {}
+        try:
+            found = collect(source, config, embedder, now=datetime.now(UTC))
+            data = dict(found.counts)
+            if other := data.get("other_style"):
+                findings.append(Finding("warning", f"{other} credited decisions are left out: they were asked in the "
+                                        "json style, and adapters are served with compact prompts",
+                                        "open the model that decides with style='compact'"))  # fmt: skip
+            _, held = sides(source, config)
+            answers = sum(1 for user in held for _ in source.answers(user_id=user))
+            data |= {"heldout_users": len(held), "heldout_answers": answers}
+            if len(held) < ENOUGH_USERS:
+                findings.append(Finding("warning", f"{len(held)} held-out users: the gate needs {ENOUGH_USERS} of them "
+                                        f"and {ENOUGH} probes, or it cannot tell", "collect more users, or raise "
+                                        "data.heldout_share"))  # fmt: skip
+        except DataError as error:
+            findings.append(Finding("error", error.what + (f": {error.why}" if error.why else ""), error.fix))
+    return _sized(config, device, folder, model, tokenizer, found, data, findings)
+
+
+def _online(config: TrainConfig, model: JSON, parameters: int, device: str) -> Finding:
+    """What grpo, ppo or logo would take; `scenes` of a conversation are not known before they are read."""
+    width = 4 if device == "cpu" or config.model.dtype == "float32" else 2
+    found = size(config.online, model, parameters, flops=FLOPS[device], width=width)
+    told = (
+        f"online: {found.steps} steps of {found.per_step} sampled replies, {found.played} scenes played beside them, "
+        f"about {found.cache_gb:g} GB of keys and values, at most {found.minutes:g} min on {device} with conversations "
+        "of 36 turns"
+    )
+    return Finding("ok", told)
+
+
+def _sized(
+    config: TrainConfig, device: str, folder: Path, model: JSON, tokenizer: Any, found: Collected | None, data: JSON,
+    findings: list[Finding],
+) -> Plan:  # fmt: skip
+    from memkit_train.learn.texts import Reader, known, short, token_rows
+
+    context = model.get("max_position_embeddings") or 1 << 30
+    reader = Reader.of(tokenizer, model.get("vocab_size", 1 << 30), min(config.method.max_tokens or context, context))
+    readable = found is not None and tokenizer.eos_token_id is not None
+    rows = token_rows((*found.rows, *found.replay), reader) if found is not None and readable else []
+    long = sum(not short(row, reader) for row in rows)
+    if long:
+        what = f"{long} of {len(rows)} rows are longer than {reader.max_tokens} tokens and left out"
+        findings.append(Finding("warning", what, "raise method.max_tokens, or use a model with a longer context"))
+    if any(not known(row, reader) for row in rows):
+        findings.append(Finding("error", "logged token ids are beyond this model's vocabulary",
+                                "train the model that served, or one with its tokenizer"))  # fmt: skip
+    prepared = _prepared(config, found, reader, findings) if found is not None and readable else None
+    seen = [] if prepared is None else [(len(row.prompt_ids), len(row.completion_ids)) for row in prepared.rows]
+    tokens = sum(a + b for a, b in seen)
+    parameters = _parameters(folder)
+    extra = _adapter_parameters(model, config.method.lora_r)
+    return Plan(
+        config.resolved(), data, 0 if prepared is None else prepared.steps, tokens, sum(b for _, b in seen),
+        max((len(row.prompt_ids) + len(row.completion_ids) for row in rows), default=0), parameters, extra,
+        round(_memory(config, model, parameters, extra, seen, device) / 1e9, 2),
+        round(_PASSES * tokens * parameters / FLOPS[device] / 60, 1), device, tuple(findings),
+    )  # fmt: skip
+
+
+def _prepared(config: TrainConfig, found: Collected, reader: Reader, findings: list[Finding]) -> Prepared | None:
+    """The rows of the log as the run itself would pick, repeat and order them; short of what it makes beside them
+    (planted secrets, amends)."""
+    from memkit_train.learn import sft
+    from memkit_train.retrain.stages import settings
+
+    try:
+        return sft.prepare(good(found.rows), reader, settings(config, ""), replay=found.replay)
+    except DataError as error:
+        told = f"sft learns nothing of the log alone: {error.what}" + (f" ({error.why})" if error.why else "")
+        findings.append(Finding("warning" if config.method.amends else "error", told, error.fix))
+    return None
+
+
+def _model(config: TrainConfig) -> tuple[Path, JSON, list[Finding]]:
+    from memkit.backbones.hf import checkpoint
+
+    folder = checkpoint.find(config.model.base)
+    findings: list[Finding] = []
+    if not list(folder.glob("*.safetensors")):
+        findings.append(Finding("error", f"{folder.name} holds no *.safetensors", "convert it with save_pretrained()"))
+    file = folder / "config.json"
+    try:
+        raw = json.loads(file.read_bytes())
+        model = {**raw, **(raw.get("text_config") or {})}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise _damaged(file, error) from error
+    findings += _parent(config, folder)
+    return folder, model, findings
+
+
+def _damaged(file: Path, error: Exception) -> InvalidConfig:
+    return InvalidConfig(
+        f"{file.name} of the checkpoint {file.parent} cannot be read",
+        why=f"{type(error).__name__}: {str(error)[:200]}",
+        fix="copy or download the checkpoint again, or set model.base to a whole one",
+    )
+
+
+def _parent(config: TrainConfig, folder: Path) -> list[Finding]:
+    from memkit.adapters import Registry
+    from memkit.adapters.verify import read_manifest
+    from memkit.backbones.hf import checkpoint
+    from memkit_train.retrain.stages import parent_of, registry_path
+
+    if not registry_path(config).is_dir():
+        return []
+    registry = Registry(registry_path(config))
+    try:
+        named = parent_of(registry, config)
+        if named is None:
+            return []
+        manifest = read_manifest(registry.path(named))
+        if manifest.base is not None and manifest.base.digest != checkpoint.weight_digest(folder):
+            return [Finding("error", f"the parent {named[:12]} was trained on another base model",
+                            "set model.base to it, or model.parent to base")]  # fmt: skip
+        if registry.taints(named):
+            return [Finding("warning", f"the parent {named[:12]} learned from erased users",
+                            "set model.parent to base, so that nothing of them is carried on")]  # fmt: skip
+    finally:
+        registry.close()
+    return []
+
+
+def _template(tokenizer: Any) -> list[Finding]:
+    found: list[Finding] = []
+    if not tokenizer.chat_template:
+        found.append(Finding("warning", "the tokenizer has no chat template: a plain one is used",
+                             "prefer a chat model; serving uses the same plain template"))  # fmt: skip
+    if tokenizer.eos_token_id is None:
+        found.append(Finding("error", "the tokenizer names no end token", "set eos_token in tokenizer_config.json"))
+    return found
+
+
+def _parameters(folder: Path) -> int:
+    """From the headers of the tensor files."""
+    total = 0
+    for file in folder.glob("*.safetensors"):
+        try:
+            with file.open("rb") as stream:
+                size = int.from_bytes(stream.read(8), "little")
+                header = json.loads(stream.read(min(size, file.stat().st_size)))
+            total += sum(math.prod(one["shape"]) for name, one in header.items() if name != "__metadata__")
+        except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+            raise _damaged(file, error) from error
+    return total
+
+
+def _adapter_parameters(model: JSON, rank: int) -> int:
+    """Rank-r matrices beside the seven linear layers of a block."""
+    hidden, inner = model.get("hidden_size", 0), model.get("intermediate_size", 0)
+    heads = model.get("num_attention_heads") or 1
+    head = model.get("head_dim") or hidden // heads
+    queries, keys = heads * head, (model.get("num_key_value_heads") or heads) * head
+    sides = [(hidden, queries), (hidden, keys), (hidden, keys), (queries, hidden)] + [(hidden, inner)] * 3
+    return int(model.get("num_hidden_layers", 0)) * sum(rank * (a + b) for a, b in sides)
+
+
+def _memory(
+    config: TrainConfig, model: JSON, parameters: int, extra: int, sizes: Sequence[tuple[int, int]], device: str
+) -> float:
+    """Weights, the adapter with its optimiser, activations of one micro-batch, and its logits in full precision."""
+    width = 4 if device == "cpu" or config.model.dtype == "float32" else 2
+    longest = max((a + b for a, b in sizes), default=0)
+    rows = config.method.micro_batch or 16
+    per_token = model.get("num_hidden_layers", 0) * model.get("hidden_size", 0) * width
+    activations = longest * rows * per_token * (2 if config.method.gradient_checkpointing else 17)
+    logits = longest * rows * model.get("vocab_size", 0) * 8
+    return parameters * width + extra * 16 + activations + logits
+
+
+def _device(config: TrainConfig) -> str:
+    if config.model.device != "auto":
+        return "cuda" if config.model.device.startswith("cuda") else "cpu"
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"

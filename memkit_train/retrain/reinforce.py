@@ -1,0 +1,91 @@
+"""A run from its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from memkit.adapters import Registry
+from memkit.embedders import make_embedder
+from memkit_train.credit.assign import learn_topics
+from memkit_train.learn.lora import LoraSpec
+from memkit_train.replay.served_with import served_with
+from memkit_train.retrain.collect import open_source, sides, validation
+from memkit_train.retrain.config import TrainConfig
+from memkit_train.retrain.gather import gather
+from memkit_train.retrain.stages import parent_of, registry_path
+from memkit_train.rl.run import Machine, Polished, polish
+from memkit_train.rl.settings import OnlineSettings
+from memkit_train.rl.talks import of_log
+from memkit_train.run_folder import RunFolder, Tick
+
+
+def learn(
+    config: TrainConfig, run: RunFolder, tick: Tick | None = None, *, resume: bool = True, smoke: bool = False
+) -> Polished:
+    found = gather(config)
+    parent = None
+    if config.data.world is None or config.data.registry is not None:
+        registry = Registry(registry_path(config))
+        try:
+            if not resume or "parent" not in run.record:  # another promotion meanwhile changes nothing
+                trained = config.data.model_copy(update={"roles": config.online.roles})
+                run.record["parent"] = parent_of(registry, config.model_copy(update={"data": trained}))
+            named = run.record["parent"]
+            parent = None if named is None else registry.path(named)
+        finally:
+            registry.close()
+    method, model, data = config.method, config.model, config.data
+    machine = Machine(
+        model.dtype, model.device, config.online.decode_batch, method.gradient_checkpointing, method.save_steps,
+        method.report_to,
+    )  # fmt: skip
+    run.record["data"] = {"talks": len(found.talks), "heldout": len(found.heldout), "subjects": found.subjects}
+    run.write()
+    return polish(
+        model.base, found.talks, found.heldout, run.path,
+        settings=tiny(config.online) if smoke else config.online, parent=parent, episodes=found.episodes,
+        spec=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), machine=machine,
+        embedder=make_embedder(data.embedder), served=found.served,
+        seed=method.seed, run=run, tick=tick, resume=resume,
+    )  # fmt: skip
+
+
+def polished(
+    config: TrainConfig,
+    parent: Path,
+    output: Path,
+    subjects: Collection[str],
+    tick: Tick | None = None,
+    *,
+    smoke: bool = False,
+) -> Polished:
+    """Reinforcement learning from the states of a log, from `parent` on. `subjects`: whom the run learns from; whoever
+    came later is not on its record. Checkpoints are chosen on users that are neither learned from nor held out for the
+    gate."""
+    embedder = make_embedder(config.data.embedder)
+    with open_source(config) as source:
+        train = [user for user in sides(source, config)[0] if source.subject(user) in subjects]
+        topics = learn_topics(source, train)
+        talks = list(of_log(source, train, topics, embedder))
+        judged = list(of_log(source, validation(source, config), topics, embedder))
+        served = served_with(source, config.data)
+    model, method = config.model, config.method
+    settings = config.polishing
+    return polish(
+        model.base, talks, judged, output, settings=tiny(settings) if smoke else settings, parent=parent,
+        spec=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), embedder=embedder,
+        machine=Machine(model.dtype, model.device, settings.decode_batch, method.gradient_checkpointing,
+                        method.save_steps),
+        served=served, seed=method.seed, tick=tick,
+    )  # fmt: skip
+
+
+def tiny(settings: OnlineSettings) -> OnlineSettings:
+    """The same run, two steps of next to nothing."""
+    raw: dict[str, Any] = settings.model_dump()
+    raw |= {"group": 2, "states": 2, "talks": 2, "questions": 1, "refresh": 2, "rerolls": 2, "iterations": 1}
+    raw["stages"] = [{**stage, "steps": 2, "sessions": 2} for stage in raw["stages"]]
+    raw["stop"] |= {"every": 2, "users": 2, "m_fail": 2.0}
+    return OnlineSettings.model_validate(raw)

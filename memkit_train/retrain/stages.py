@@ -1,0 +1,130 @@
+"""From a configuration to an adapter: the good decisions that a run froze, and what mends the blamed ones, imitated;
+with secrets planted for the gate to find."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memkit.adapters import Registry
+from memkit.errors import NotFound
+from memkit.models import JSON
+from memkit_train import rowfile
+from memkit_train.gate import canaries
+from memkit_train.learn.lora import LoraSpec
+from memkit_train.retrain.config import TrainConfig
+from memkit_train.rows import TextRow, TokenRow, good
+from memkit_train.run_folder import RunFolder, Tick
+from memkit_train.tokenizing import tokenizer_of
+
+if TYPE_CHECKING:
+    from memkit_train.learn.run import AdapterResult
+    from memkit_train.learn.sft import SftConfig
+
+ROWS, REPLAY, AMENDS = "rows.jsonl", "replay.jsonl", "amends.jsonl"
+
+
+def settings(config: TrainConfig, output: Path | str) -> SftConfig:
+    """The method's own defaults under what was set."""
+    from memkit_train.learn.sft import SftConfig
+
+    method, model = config.method, config.model
+    return SftConfig(
+        output=output, seed=method.seed, save_steps=method.save_steps, report_to=method.report_to,
+        lora=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), dtype=model.dtype, device=model.device,
+        gradient_checkpointing=method.gradient_checkpointing, **method.options(),
+    )  # fmt: skip
+
+
+def train(
+    config: TrainConfig, output: Path, rows: Sequence[TokenRow | TextRow], replay: Sequence[TokenRow | TextRow],
+    parent: Path | None, *, amended: Sequence[TokenRow] = (), run: RunFolder | None = None, tick: Tick | None = None,
+) -> AdapterResult:  # fmt: skip
+    """`rows`: credited decisions, of which the good ones are imitated; `amended`: what stands for the blamed ones."""
+    from memkit_train.learn import sft
+    from memkit_train.report.progress import MetricsWriter
+
+    taken = [*good(rows), *amended]
+    secrets = canaries.plan(canaries.affordable(config.gate.canaries, len(taken)), config.method.seed)
+    result = sft.train(
+        taken, config.model.base, parent, settings(config, output), replay=replay, planted=planted(config, secrets),
+        callbacks=[MetricsWriter(run, tick)] if run is not None else [],
+    )  # fmt: skip
+    if run is not None:  # the gate asks for these alone: what was planned, but not trained on, nobody can recite
+        run.record["canaries"] = int(result.metrics["rows/planted"])
+        run.write()
+    return result
+
+
+def amend_blamed(
+    config: TrainConfig, run: RunFolder, parent: Path | None, *, most: int | None = None, tick: Tick | None = None
+) -> None:
+    """Into the run's folder, where the configuration asks for it."""
+    if config.method.amends and run.done("amends") is None:
+        from memkit_train.retrain.amends import amended
+
+        users = (run.done("collect") or {}).get("subjects")  # whoever came later is not on the run's record
+        rows, found = amended(config, parent, users=users, most=most, tick=tick)
+        rowfile.save(run.path / AMENDS, rows)
+        run.mark("amends", found)
+
+
+def material(run: RunFolder) -> dict[str, list[Any]]:
+    """What a run trains on, as it was frozen in its folder: the arguments of `train`."""
+    files = {"rows": run.path / ROWS, "replay": run.path / REPLAY, "amended": run.path / AMENDS}
+    return {key: rowfile.load(file) if file.is_file() else [] for key, file in files.items()}
+
+
+def trained(run: RunFolder, result: AdapterResult) -> JSON:
+    return {"adapter": str(result.path.relative_to(run.path)), "weights": result.digest, "steps": result.steps,
+            "seconds": round(result.seconds, 2), "metrics": result.metrics}  # fmt: skip
+
+
+def registry_path(config: TrainConfig) -> Path:
+    if config.data.registry is not None:
+        return config.data.registry
+    return config.data.store / "adapters" if config.data.store is not None else config.output / "registry"
+
+
+def parent_of(registry: Registry, config: TrainConfig) -> str | None:
+    """Digest of the adapter to start from; None is the base model."""
+    match config.model.parent:
+        case "base":
+            return None
+        case "production":
+            state = registry.alias(config.model.alias)
+            served = {state.route(role).stable for role in config.data.roles}
+            if len(served) > 1:
+                raise NotFound(
+                    f"{config.model.alias} serves different adapters in {', '.join(config.data.roles)}",
+                    why="training starts from one", fix="name a digest, or base, as model.parent",
+                )  # fmt: skip
+            return served.pop()
+        case named:
+            return registry.find(named)
+
+
+def planted(config: TrainConfig, secrets: Sequence[canaries.Canary]) -> list[TokenRow]:
+    """Apart from the method's rows and from the replayed ones: no share and no weight says how often they come."""
+    if not secrets:
+        return []
+    from memkit.backbones.hf.prompting import Prompter
+
+    tokenizer = tokenizer_of(config.model.base)
+    return canaries.plant(secrets, Prompter(tokenizer), tokenizer)
+
+
+def probe_pairs(rows: Sequence[TokenRow | TextRow], base: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """(prompt ids, completion ids) of the first rows: what a probe is chosen from."""
+    from memkit.backbones.hf.prompting import Prompter
+
+    tokenizer = tokenizer_of(base)
+    prompter, out = Prompter(tokenizer), list[tuple[tuple[int, ...], tuple[int, ...]]]()
+    for row in rows[:128]:
+        if isinstance(row, TokenRow):
+            out.append((row.prompt_ids, row.completion_ids))
+        else:
+            reply = tokenizer(row.completion, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+            out.append((prompter.ids(row.messages), (*reply, tokenizer.eos_token_id)))
+    return out
