@@ -16,9 +16,10 @@ from memkit_train.log.records import Episode as Log
 
 
 def talk(path: Path, episodes: Sequence[Episode], *, manners: Manners | None = None, seed: int = 1) -> float:
-    """Every user's whole script; returns the share of right answers."""
+    """Every user's whole script; returns the share of right answers. No words are kept: the world's short sentences
+    answer nearly everything, and hide what a manager does."""
     right: list[bool] = []
-    with Memory(path, model=TeacherBackbone(Truth(episodes))) as memory:
+    with Memory(path, model=TeacherBackbone(Truth(episodes)), keep_turns="none") as memory:
         for episode in episodes:
             user = SimulatedUser(episode, seed=seed, manners=manners)
             for item in user.script():
