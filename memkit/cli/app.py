@@ -101,6 +101,8 @@ def add(
         show.as_json(result)
     elif result.status == "parked":
         show.out.print(f"[red]parked[/] {show.escape(result.reason or '')}  (kept; `memkit retry` tries again)")
+    elif result.reason is not None:
+        show.out.print(f"nothing written: {show.escape(result.reason)}  [dim]trace {result.trace_id}[/]")
     else:
         show.history(result.ops, f"{result.status}  trace {result.trace_id}")
     if result.status == "parked":

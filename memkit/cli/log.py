@@ -27,6 +27,8 @@ def tell(decisions: Sequence[JSON]) -> None:
         show.out.print(f"  [cyan]replied[/]  {show.visible(decision['reply'] or '(nothing)')}")
         if decision["parse"]["repairs"]:
             show.out.print(f"  [cyan]repaired[/] {', '.join(decision['parse']['repairs'])}")
+        if why := decision.get("extra", {}).get("reason"):
+            show.out.print(f"  [cyan]because[/]  {show.visible(why)}")
         for op in decision["ops"]:
             show.out.print(f"  [cyan]applied[/]  {_op(op)} [dim]seq {op['seq']}  {op['op_id']}[/]")
         refused = decision["parse"]["error"] or (decision.get("apply") or {}).get("error")

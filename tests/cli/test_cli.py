@@ -165,3 +165,10 @@ def test_adapters_of_what_is_no_store_are_refused_and_nothing_is_made(tmp_path: 
         assert ok("adapters", "list", "-s", folder, cwd=tmp_path)["adapters"] == []
     code, _, err = memkit("adapters", "rollback", "-s", "empty", "--expected", "²", "--json", cwd=tmp_path)
     assert (code, json.loads(err)["error"]) == (2, "NotFound")
+
+
+def test_what_wrote_nothing_says_why(tmp_path: Path) -> None:
+    code, out, _ = memkit("add", "what's the weather?", "-u", "ana", cwd=tmp_path)
+    assert (code, "nothing written: a question" in out) == (0, True)
+    _, out, _ = memkit("log", "-u", "ana", cwd=tmp_path)
+    assert "because  a question" in out
