@@ -11,7 +11,7 @@ _MOST_WORDS = 34
 MONTH = "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 
 _TRAILING = re.compile(
-    r"(?:[ ,]+(?:lol|btw|tho|though|anyway|now|rn|atm|please|actually|too|obviously|obv|sadly|thanks|thank you|haha"
+    r"(?:[ ,]+(?:lol|btw|tho|though|anyway|right now|now|right|rn|for (?:example|instance)|atm|please|actually|too|obviously|obv|sadly|thanks|thank you|haha"
     r"|you know|as well|also|lately|oops|yet|already|and stuff|or something|or so|[:;]-?[)(D]|x+))+$",
     re.IGNORECASE,
 )

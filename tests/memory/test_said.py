@@ -60,6 +60,7 @@ def test_what_people_type_is_written_where_it_is_sure_and_found_where_it_is_not(
         ("Please stop calling me sir, it feels odd", "User does not want to be called sir."),
         ("Use metric units from now on.", "User wants the assistant to always use metric units."),
         ("my goal is to improve my swimming", "User's goal is to improve their swimming."),
+        ("I am totally into chess right now", "User is totally into chess."),
         ("I do not smoke", "User doesn't smoke."),
     ],
 )
@@ -88,6 +89,7 @@ def test_what_is_said_in_passing_is_a_fact(memory: Memory, said: str, fact: str)
         "I'm planning a few",
         "we've played together for years",
         "never give up",
+        "\x27I live in Rome\x27 is how my novel starts",
     ],
 )
 def test_what_the_rules_are_not_sure_of_is_left_to_the_words_and_they_say_why(memory: Memory, said: str) -> None:
