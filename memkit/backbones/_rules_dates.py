@@ -1,7 +1,5 @@
 """Relative dates as absolute ones, counted from the day on which they were said."""
 
-# ruff: noqa: SIM905 (lists of words read better as text)
-
 from __future__ import annotations
 
 import re

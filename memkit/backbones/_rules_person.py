@@ -1,7 +1,5 @@
 """First person to third: `I live in Oslo with my cat` → `Ana lives in Oslo with their cat`."""
 
-# ruff: noqa: SIM905 (lists of words read better as text)
-
 from __future__ import annotations
 
 import re
@@ -82,7 +80,7 @@ def third_person(clause: str, name: str) -> str:
 
 def _own(low: str, name: str, has_subject: bool, out: list[str]) -> str:
     if low in ("my", "our"):
-        return "their" if has_subject and out else f"{name}'s"
+        return "their" if out and (has_subject or f"{name}'s" in out) else f"{name}'s"
     if low in ("mine", "ours"):
         return "theirs" if has_subject else f"{name}'s"
     if low in ("myself", "ourselves"):

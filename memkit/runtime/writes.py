@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from itertools import count
@@ -330,9 +330,15 @@ def _episode(turn: Turn, intake: Intake) -> OpDraft:
     )  # fmt: skip
 
 
+def _is_of_the_words(op: Op, said: Set[str]) -> bool:
+    """Whether it only takes back the row of a turn that was just said: a request to forget is not kept either."""
+    return op.before is not None and op.before.kind == "turn" and not said.isdisjoint(op.before.source_turns)
+
+
 def _reason(runtime: Runtime, state: IntakeState, ops: Sequence[Op]) -> str | None:
     if state.status == "parked":
         return f"{state.reason}: {state.detail}"
-    if state.status == "pending" or any(op.action != "noop" for op in ops):
+    said = {turn.turn_id for turn in state.intake.turns}
+    if state.status == "pending" or any(op.action != "noop" and not _is_of_the_words(op, said) for op in ops):
         return None
     return reason(record.payload for record in runtime.journal.decisions(intake_id=state.intake.intake_id))
