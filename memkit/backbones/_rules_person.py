@@ -20,10 +20,22 @@ _ADVERBS = frozenset(
 )
 _LY_VERBS = frozenset({"fly", "rely", "apply", "reply", "supply"})
 _IRREGULAR_THIRD = {
-    "have": "has", "do": "does", "go": "goes", "am": "is", "are": "is", "'m": "is", "'re": "is", "'ve": "has",
-    "were": "was", "wanna": "wants to", "gotta": "has to",
-    "don't": "doesn't", "haven't": "hasn't", "aren't": "isn't", "weren't": "wasn't",
-}  # fmt: skip
+    "have": "has",
+    "do": "does",
+    "go": "goes",
+    "am": "is",
+    "are": "is",
+    "'m": "is",
+    "'re": "is",
+    "'ve": "has",
+    "were": "was",
+    "wanna": "wants to",
+    "gotta": "has to",
+    "don't": "doesn't",
+    "haven't": "hasn't",
+    "aren't": "isn't",
+    "weren't": "wasn't",
+}
 _PRESENT = frozenset(
     """live work like love hate enjoy play study want need plan have own drink eat prefer run teach speak collect read
     write cook paint go travel volunteer drive commute hike bake sing dance attend practice use dislike""".split()

@@ -187,8 +187,24 @@ def is_foreign(text: str) -> bool:
 
 _ABBREVIATED = "".join(
     rf"(?<!\b{short}\.)"
-    for short in ("[A-Za-z]", "Dr", "Mr", "Ms", "St", "No", "vs", "Sr", "Jr", "Mrs", "etc", "Prof", "Inc", "Ltd", "approx")
-)  # fmt: skip
+    for short in (
+        "[A-Za-z]",
+        "Dr",
+        "Mr",
+        "Ms",
+        "St",
+        "No",
+        "vs",
+        "Sr",
+        "Jr",
+        "Mrs",
+        "etc",
+        "Prof",
+        "Inc",
+        "Ltd",
+        "approx",
+    )
+)
 _SENTENCE_END = re.compile(rf"(?<=[.!?…]){_ABBREVIATED}\"?\s+|(?<=[.!?…])\"?\s+(?=(?:I|We|My|Our)\b)")
 _PICTURES = re.compile("[\u2190-\u2bff\ufe0e\ufe0f\u200d\U0001f000-\U0001faff]+")
 _LAUGHING = re.compile("[\U0001f602\U0001f923\U0001f644\U0001f60f\U0001f61c\U0001f92a\U0001f643]")
@@ -204,7 +220,9 @@ _PLAIN = {
     "bf": "boyfriend", "bday": "birthday", "yrs": "years", "yr": "year", "ppl": "people",
     "alergic": "allergic", "allergc": "allergic",
 }  # fmt: skip
-_SPELLED = re.compile(r"(?<![\w'’./@-])(?:" + "|".join(sorted(map(re.escape, _PLAIN), key=len, reverse=True)) + r")(?![\w'’/@-])", re.I)  # fmt: skip
+_SPELLED = re.compile(
+    r"(?<![\w'’./@-])(?:" + "|".join(sorted(map(re.escape, _PLAIN), key=len, reverse=True)) + r")(?![\w'’/@-])", re.I
+)
 _LETTER = re.compile(r"(?<![\w'’./@&-])(?:([un])(?![\w'’./@&-])|w(?:/|(?= )))(?!\.\w)")
 _LETTERS_MEAN = {"u": "you", "n": "and", None: "with"}
 _OWNERS = re.compile(

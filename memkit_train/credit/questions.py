@@ -46,15 +46,21 @@ def episode_probes(episode: Episode, topics: Topics, embedder: Embedder) -> Iter
         turns = [last.turn.turn_id] if last else []
         turns += [turn for key in event.cited if key in reading.texts for turn in reading.texts[key].source_turns]
         yield Probe(
-            user=episode.subject, user_id=episode.user_id, bank=event.bank, as_of=event.state_seq, at=event.at,
-            question=event.question, expected=expected, source=source, source_turns=tuple(dict.fromkeys(turns)),
-            trace_id=event.trace_id, weight=weight,
-        )  # fmt: skip
+            user=episode.subject,
+            user_id=episode.user_id,
+            bank=event.bank,
+            as_of=event.state_seq,
+            at=event.at,
+            question=event.question,
+            expected=expected,
+            source=source,
+            source_turns=tuple(dict.fromkeys(turns)),
+            trace_id=event.trace_id,
+            weight=weight,
+        )
 
 
-def _expected(
-    episode: Episode, reading: Crediting, event: AnswerEvent, label: Label
-) -> tuple[str, str, float] | None:  # fmt: skip
+def _expected(episode: Episode, reading: Crediting, event: AnswerEvent, label: Label) -> tuple[str, str, float] | None:
     if label.source == "expected":
         given = [one.payload["expected"] for one in episode.feedback[event.trace_id] if "expected" in one.payload]
         return str(given[-1]), "expected", 1.0

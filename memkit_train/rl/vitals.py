@@ -66,8 +66,9 @@ def alarms(now: Vitals, start: Vitals, limits: StopSettings) -> dict[str, str]:
     batches play no conversation from the start. Nothing is wrong that was so at the start."""
     skewed = [
         f"{share:.0%} of all operations are {action}, {start.ops.get(action, 0.0):.0%} at the start"
-        for action, share in now.ops.items() if share > limits.one_op >= start.ops.get(action, 0.0)
-    ]  # fmt: skip
+        for action, share in now.ops.items()
+        if share > limits.one_op >= start.ops.get(action, 0.0)
+    ]
     played, replied = now.scenes > 0, now.length > 0
     every = [
         ("ops", bool(now.ops), bool(skewed), "; ".join(skewed)),

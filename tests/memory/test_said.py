@@ -113,16 +113,22 @@ def test_what_is_to_be_forgotten_is_gone_and_named_and_the_request_is_not_served
 @pytest.mark.parametrize(
     ("said", "held"),
     [
-        (["my birthday is june 4", "my mum's birthday is june 9", "Forget my birthday"],
-         ["User's mum's birthday is june 9."]),
+        (
+            ["my birthday is june 4", "my mum's birthday is june 9", "Forget my birthday"],
+            ["User's mum's birthday is june 9."],
+        ),
         (["forget about my ex", "forget it, lets talk about lunch"], []),
-        (["I enjoy a good book", "I still love to get lost in good books"],
-         ["User enjoys a good book.", "User still loves to get lost in good books."]),
+        (
+            ["I enjoy a good book", "I still love to get lost in good books"],
+            ["User enjoys a good book.", "User still loves to get lost in good books."],
+        ),
         (["I quit smoking", "I smoke"], ["User quit smoking.", "User smokes."]),
-        (["always answer in French", "answer in English from now on"],
-         ["User wants answers in English (before: French)."]),
+        (
+            ["always answer in French", "answer in English from now on"],
+            ["User wants answers in English (before: French)."],
+        ),
     ],
-)  # fmt: skip
+)
 def test_nothing_ends_but_what_is_meant(memory: Memory, said: list[str], held: list[str]) -> None:
     for text in said:
         memory.add(text, user_id="ana")

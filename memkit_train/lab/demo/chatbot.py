@@ -97,9 +97,11 @@ class Chatbot:
         return self.memory.adapters.registry.alias(self.memory.adapters.alias).route("manager").stable
 
     def serve(
-        self, visits: Sequence[Visit], done: Callable[[int, int], None] | None = None,
+        self,
+        visits: Sequence[Visit],
+        done: Callable[[int, int], None] | None = None,
         each: Callable[[Exchange], None] | None = None,
-    ) -> list[Exchange]:  # fmt: skip
+    ) -> list[Exchange]:
         """Every visit to its end; `done` is told how many are over, `each` of every answer as it is given."""
 
         def months(visit: Visit) -> list[Exchange]:
