@@ -133,6 +133,7 @@ class MemkitStore(BaseStore):
 
     def sweep_ttl(self) -> int:
         """Delete what has expired. Returns how many items that were."""
+        expired: list[Entry] = []
         with self._lock:
             for attempt in range(_ATTEMPTS):
                 self._shelf.follow()

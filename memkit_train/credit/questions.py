@@ -17,7 +17,7 @@ from memkit.text.words import STOP_WORDS, fold, terms
 from memkit_train.credit.assign import Crediting
 from memkit_train.credit.labels import labels
 from memkit_train.credit.topics import Topics
-from memkit_train.log.records import AnswerEvent, Episode, Label, Probe
+from memkit_train.log.records import AnswerEvent, Episode, Label, Probe, Source
 from memkit_train.log.source import TrajectorySource
 
 CONFIRMED_WEIGHT = 0.7
@@ -60,7 +60,9 @@ def episode_probes(episode: Episode, topics: Topics, embedder: Embedder) -> Iter
         )
 
 
-def _expected(episode: Episode, reading: Crediting, event: AnswerEvent, label: Label) -> tuple[str, str, float] | None:
+def _expected(
+    episode: Episode, reading: Crediting, event: AnswerEvent, label: Label
+) -> tuple[str, Source, float] | None:
     if label.source == "expected":
         given = [one.payload["expected"] for one in episode.feedback[event.trace_id] if "expected" in one.payload]
         return str(given[-1]), "expected", 1.0

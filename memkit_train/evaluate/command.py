@@ -58,7 +58,7 @@ def command(
             fix="name a file in a folder that exists; nothing was measured yet",
         )
     if judge_url:
-        judge = JudgeConfig(judge_url, judge_model, judge_key, prompts, judge_insecure)  # type: ignore[arg-type]
+        judge = JudgeConfig(judge_url, judge_model, judge_key, prompts, judge_insecure)
     config = EvalConfig(
         data=data,
         systems=tuple(part.strip() for part in systems.split(",") if part.strip()),

@@ -198,12 +198,12 @@ def make_system(
         if rest and not rest.isdecimal():
             raise InvalidConfig(f"the seed of {spec!r} is no number", fix=f"write {kind} or {kind}:1")
         bound = _OfEpisode(kind, int(rest or 0))
-        return System(spec, bound.identity, bound, served)  # type: ignore[arg-type]
+        return System(spec, bound.identity, bound, served)
     if kind == "add-only":
         inner = rest or ("oracle" if world else "rules")
         if inner in ("oracle", "teacher"):
             bound = _OfEpisode(inner, add_only=True)
-            return System(spec, bound.identity, bound, served)  # type: ignore[arg-type]
+            return System(spec, bound.identity, bound, served)
         backbone: Any = AddOnly(_backbone(inner, backbone_options or {}))
         return System(spec, backbone.identity, backbone, _styled(served, backbone))
     backbone = _backbone(spec, backbone_options or {})

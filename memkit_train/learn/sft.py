@@ -18,8 +18,8 @@ from pathlib import Path
 
 from datasets import Dataset
 from transformers import TrainerCallback
-from trl import SFTConfig as TrlConfig
-from trl import SFTTrainer
+from trl.trainer.sft_config import SFTConfig as TrlConfig
+from trl.trainer.sft_trainer import SFTTrainer
 
 from memkit_train.errors import NoRows
 from memkit_train.learn.run import (

@@ -39,6 +39,8 @@ SOURCE_STATE, VALUE_HEAD = "memkit_source.json", "memkit_value_head.safetensors"
 
 
 class RowTrainer(Trainer):
+    model: Any
+
     def __init__(
         self,
         model: Any,
@@ -84,7 +86,8 @@ class RowTrainer(Trainer):
 
     def get_train_dataloader(self) -> DataLoader:
         """Never sharded, never ahead of the weights: every process is asked for the same step when it comes."""
-        return DataLoader(self.train_dataset, batch_size=1, shuffle=False, collate_fn=lambda items: {"rows": items[0]})
+        steps: Any = self.train_dataset
+        return DataLoader(steps, batch_size=1, shuffle=False, collate_fn=lambda items: {"rows": items[0]})
 
     def training_step(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
         model.train()
@@ -260,7 +263,7 @@ class _Extras(TrainerCallback):
         self._trainer = trainer
 
     def on_save(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
-        folder, trainer = Path(args.output_dir) / f"checkpoint-{state.global_step}", self._trainer
+        folder, trainer = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}", self._trainer
         if not args.should_save:
             return
         kept = {"source": trainer.source.state(), "tokens": trainer._tokens_seen}
@@ -270,7 +273,7 @@ class _Extras(TrainerCallback):
             save_file(head.state_dict(), folder / VALUE_HEAD)
 
     def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
-        folder, trainer = Path(args.output_dir) / f"checkpoint-{state.global_step}", self._trainer
+        folder, trainer = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}", self._trainer
         if not state.global_step:
             return
         kept = json.loads((folder / SOURCE_STATE).read_text())

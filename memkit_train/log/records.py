@@ -19,6 +19,7 @@ from memkit.roles.base import ChatMessage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+Source = Literal["expected", "correction", "confirmed"]
 LabelSource = Literal["reward", "thumb", "expected", "correction", "reask"]
 Fault = Literal["decision", "ranker", "answerer"]
 
@@ -209,7 +210,7 @@ class Probe:
     at: datetime
     question: str
     expected: str
-    source: Literal["expected", "correction", "confirmed"]
+    source: Source
     source_turns: tuple[str, ...]
     trace_id: str
     weight: float = 1.0

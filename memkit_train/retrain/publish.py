@@ -25,6 +25,7 @@ from memkit.adapters.manifest import (
     Evaluation,
     Manifest,
     RetrievalContract,
+    Role,
     TextContract,
     TrainingRecord,
     build_adapter,
@@ -75,7 +76,7 @@ def publish(
     adapter: Path | str,
     *,
     base: Path | str,
-    roles: Sequence[str],
+    roles: Sequence[Role],
     embedder: str,
     lineage: Lineage,
     verdict: Verdict | None,
@@ -109,7 +110,7 @@ def publish(
             kind="lora",
             created_at=now.isoformat(),
             roles=tuple(roles),
-            base=named,  # type: ignore[arg-type]
+            base=named,
             text=_contract(loaded, roles, instructions, style),
             retrieval=RetrievalContract(embedder=embedder, store_schema=STORE_SCHEMA, ranker=ranker),
             data=DataWindow(

@@ -53,10 +53,13 @@ def vitals(trails: Sequence[Trail], replies: Sequence[GenReply]) -> Vitals:
     surprise = [-logprob for reply in replies for logprob in reply.logprobs or ()]
     lengths = [float(len(reply.token_ids or ())) for reply in replies]
     valid = [float(reply.extra.get("unconstrained_valid", True)) for reply in replies]
+    length, validity, entropy = (fmean(values) if values else 0.0 for values in (lengths, valid, surprise))
     return Vitals(
         {action: mix[action] / total for action in ("add", "update", "delete", "noop")} if total else {},
         (mix["add"] - mix["delete"]) / scenes if scenes else 0.0,
-        *(fmean(values) if values else 0.0 for values in (lengths, valid, surprise)),
+        length,
+        validity,
+        entropy,
         scenes,
     )
 

@@ -7,6 +7,7 @@ is some. Ids and clock go with the thread: two runs make the same log, however t
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -67,6 +68,9 @@ class Hands:
 
     def now(self) -> datetime:
         return self._local.at if hasattr(self._local, "name") else datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
 
     def new(self, prefix: str) -> str:
         if not hasattr(self._local, "name"):

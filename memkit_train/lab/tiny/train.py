@@ -118,7 +118,7 @@ def make_model(tokenizer: PreTrainedTokenizerFast, shape: Shape, seed: int) -> Q
         initializer_range=0.5 / math.sqrt(shape.hidden),
         bos_token_id=None,
         eos_token_id=tokenizer.convert_tokens_to_ids(END),
-        pad_token_id=tokenizer.convert_tokens_to_ids(PAD),
+        pad_token_id=tokenizer.get_vocab()[PAD],
     )
     model = Qwen3ForCausalLM(config)
     for name, weight in model.named_parameters():
@@ -164,7 +164,7 @@ def _look_back_first(model: Qwen3ForCausalLM) -> None:
     turn it by the wanted distance. Only an initialisation: the architecture stays the stock one."""
     table = model.model.embed_tokens.weight
     table[:, 0] = 0.7 * float(table.std()) * math.sqrt(table.shape[1])
-    attention = model.model.layers[0].self_attn
+    attention: Any = model.model.layers[0].self_attn
     size, pairs = attention.head_dim, (0, 1)
     frequencies = [float(model.model.rotary_emb.inv_freq[pair]) for pair in pairs]
     for head, distance in enumerate((1, 2)):
@@ -185,7 +185,7 @@ def _match_first(model: Qwen3ForCausalLM) -> None:
     finding a thing again is most of what a memory manager does, and the slowest thing to learn from nothing. Slow
     rotations (`ROPE_BASE`) keep that comparison meaningful over a prompt's length."""
     for layer in list(model.model.layers)[1:]:
-        attention = layer.self_attn
+        attention: Any = layer.self_attn
         half = model.config.num_attention_heads // 2 * attention.head_dim
         query = attention.q_proj.weight[:half]
         attention.k_proj.weight[:half] = MATCH * query + math.sqrt(1 - MATCH**2) * attention.k_proj.weight[:half]
@@ -196,7 +196,7 @@ def _match_first(model: Qwen3ForCausalLM) -> None:
 def _copy_first(model: Qwen3ForCausalLM) -> None:
     """From the second layer on, every other head begins by writing what it reads: a projection and its transpose."""
     for layer in list(model.model.layers)[1:]:
-        attention = layer.self_attn
+        attention: Any = layer.self_attn
         size = attention.head_dim
         for head in range(0, model.config.num_attention_heads, 2):
             own = slice(head * size, (head + 1) * size)
@@ -206,7 +206,7 @@ def _copy_first(model: Qwen3ForCausalLM) -> None:
 
 
 def encode(found: Sequence[Example], tokenizer: PreTrainedTokenizerFast) -> list[Item]:
-    prompts = tokenizer.apply_chat_template(
+    prompts: Any = tokenizer.apply_chat_template(
         [[{"role": m.role, "content": m.content} for m in one.prompt.messages] for one in found],
         add_generation_prompt=True,
         tokenize=False,

@@ -77,7 +77,8 @@ class History:
 
 class _Story:
     def __init__(self, name: str, knobs: Knobs, split: Split, rng: random.Random) -> None:
-        self.name, self.knobs, self.split, self.rng = name, knobs, split, rng
+        self.name, self.knobs, self.rng = name, knobs, rng
+        self.split: Split = split
         open_names = knobs.level == "open"
         self.words = Lexicon(open_names=open_names, split=split)
         self.book = Phrasebook(unseen=open_names and split == "heldout" and knobs.unseen_templates)
@@ -125,7 +126,7 @@ class _Story:
             except NoWordLeft:
                 made = None
             if made is not None:
-                return replace(made, move=move)  # type: ignore[arg-type]
+                return replace(made, move=move)
             options = [option for option in options if option[0] != move]
         return self._smalltalk(ref)
 

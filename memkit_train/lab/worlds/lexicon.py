@@ -158,7 +158,8 @@ class Lexicon:
     """Draws names and values for one side of the split."""
 
     def __init__(self, *, open_names: bool, split: Split) -> None:
-        self.open_names, self.split = open_names, split
+        self.open_names = open_names
+        self.split: Split = split
 
     def people(self, rng: random.Random, count: int) -> list[str]:
         if not self.open_names:
