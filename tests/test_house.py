@@ -405,6 +405,22 @@ def test_no_two_classes_have_one_name() -> None:
     assert STILL_TWICE - twice.keys() == set(), "these are single by now: take them off the list"
 
 
+def test_the_formatter_is_seldom_sent_away() -> None:
+    mark = "# fmt: " + "skip"
+    kept = [
+        path
+        for path in sources("memkit", "memkit_train", "integrations", "tests", "examples")
+        if mark in path.read_text()
+    ]
+    assert sum(path.read_text().count(mark) for path in kept) <= 40, kept
+
+
+def test_no_code_is_out_of_reach() -> None:
+    from tests.unreached import unreached
+
+    assert unreached() == []
+
+
 DOCS = ROOT / "docs"
 
 
