@@ -35,9 +35,9 @@ LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 
 # The trainer's rooms in the order of the flow: log → credit → replay → rewards → learning → gate → retraining.
 TRAINER_LAYERS = (
-    {"errors", "reading", "porter", "tokenizing", "seeding", "stats", "conversations"},
-    {"rows", "run_folder", "scores"},
-    {"rowfile"},
+    {"errors", "metrics"},
+    {"rows"},
+    {"files"},
     {"log"},
     {"credit"},
     {"replay"},

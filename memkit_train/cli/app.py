@@ -276,7 +276,7 @@ def _config(path: Path | None, sets: list[str] | None) -> Any:
 def _decoder(model: str | None) -> Any:
     if model is None:
         return None
-    from memkit_train.tokenizing import tokenizer_of
+    from memkit_train.learn.tokenizing import tokenizer_of
 
     return tokenizer_of(model).decode
 

@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
 from memkit.cli import show
-from memkit_train.run_folder import Tick
+from memkit_train.files.run_folder import Tick
 
 _EVERY_S = 10.0
 _TELLING = 0.05

@@ -18,8 +18,8 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from memkit.journal import FeedbackRecord
-from memkit_train import scores
 from memkit_train.log.records import AnswerEvent, Episode, Label
+from memkit_train.metrics import scores
 
 CORRECTION, REASK = (0.0, 0.5), (0.25, 0.3)
 """(y, weight)."""

@@ -24,16 +24,16 @@ from memkit.models import JSON, MemoryRecord, digest, to_json
 from memkit.retrieval.weights import DEFAULT as DEFAULT_WEIGHTS
 from memkit.roles import role_prompt_hashes
 from memkit.seams.embedder import Embedder
-from memkit_train.conversations import Asked, Conversation, Dataset
 from memkit_train.evaluate.banks import bank_figures
+from memkit_train.evaluate.conversations import Asked, Conversation, Dataset
 from memkit_train.evaluate.loaders import load
 from memkit_train.evaluate.recall import first_words, recall_at, trace_evidence
 from memkit_train.evaluate.systems import Built, System, make_answerer, make_system, serve
 from memkit_train.lab.worlds import Episode, Question, Truth, matches
 from memkit_train.lab.worlds.reader import Reader
+from memkit_train.metrics.scores import gold_held, score_answer, stale_answer
 from memkit_train.replay.answer import AnswerTask, answer_all
 from memkit_train.rewards import judge as judging
-from memkit_train.scores import gold_held, score_answer, stale_answer
 
 FORMAT = 4
 """Of reports and of cached pairs: a pair that was scored otherwise is measured again."""

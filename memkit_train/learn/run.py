@@ -20,9 +20,9 @@ from memkit.backbones.hf import checkpoint
 from memkit.backbones.hf.quiet import without_bars
 from memkit_train.errors import NoRows, OtherData, WrongVocabulary, resources
 from memkit_train.learn import lora
+from memkit_train.learn.seeding import reproducible
 from memkit_train.learn.texts import Reader, short
 from memkit_train.rows import TokenRow, fingerprint
-from memkit_train.seeding import reproducible
 
 T = TypeVar("T")
 _PLACE = frozenset({"output", "resume", "report_to", "save_steps", "log_steps"})

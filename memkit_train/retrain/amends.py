@@ -29,6 +29,7 @@ from memkit.seams.backbone import Backbone, GenReply
 from memkit_train.credit.assign import learn_topics
 from memkit_train.credit.blame import Fault, faults
 from memkit_train.credit.topics import Topics
+from memkit_train.files.run_folder import Tick
 from memkit_train.log.records import AnswerEvent
 from memkit_train.log.source import StoreSource
 from memkit_train.replay.env import Env, Policy, State, Trail, beside
@@ -40,7 +41,6 @@ from memkit_train.retrain.config import TrainConfig
 from memkit_train.rewards import Answers, CachedBackbone, Probed
 from memkit_train.rewards.answers import exact
 from memkit_train.rows import TokenRow
-from memkit_train.run_folder import Tick
 
 ROLE = ("manager",)
 USERS = 32

@@ -188,7 +188,7 @@ def _same_prompts(config: TrainConfig, sampled: Sequence[Decision]) -> None:
     if not sampled:
         return
     from memkit.backbones.hf.prompting import Prompter
-    from memkit_train.tokenizing import tokenizer_of
+    from memkit_train.learn.tokenizing import tokenizer_of
 
     prompter = Prompter(tokenizer_of(config.model.base))
     known = [one for one in sampled[:_SAMPLED] if one.messages]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from memkit.embedders import make_embedder
 from memkit.models import JSON
+from memkit_train.files.run_folder import Tick
 from memkit_train.gate.checks import Exposure, Verdict
 from memkit_train.replay.env import Env, Policy
 from memkit_train.replay.served_with import served_with
@@ -16,7 +17,6 @@ from memkit_train.retrain.collect import judged, open_source
 from memkit_train.retrain.config import TrainConfig
 from memkit_train.rewards import Answers, CachedBackbone
 from memkit_train.rewards.trial import Trial, trials
-from memkit_train.run_folder import Tick
 
 CASES = 20
 

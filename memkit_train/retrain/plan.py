@@ -67,7 +67,7 @@ class Plan:
 
 
 def plan(config: TrainConfig) -> Plan:
-    from memkit_train.tokenizing import tokenizer_of
+    from memkit_train.learn.tokenizing import tokenizer_of
 
     device = _device(config)
     folder, model, findings = _model(config)

@@ -28,8 +28,9 @@ from memkit.adapters import Registry
 from memkit.embedders import make_embedder
 from memkit.journal import oslock
 from memkit.models import JSON, digest
-from memkit_train import rowfile
 from memkit_train.errors import Busy, DiskFull, NothingNew, OtherData, OutOfMemory, TrainError
+from memkit_train.files import rowfile
+from memkit_train.files.run_folder import Tick, next_run, read_json, runs, write_json
 from memkit_train.gate import canaries
 from memkit_train.gate.checks import Check, Verdict, gate
 from memkit_train.replay.served_with import served_with
@@ -51,7 +52,6 @@ from memkit_train.retrain.stages import (
     train,
     trained,
 )
-from memkit_train.run_folder import Tick, next_run, read_json, runs, write_json
 
 if TYPE_CHECKING:
     from memkit_train.rl.run import Polished

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from memkit.adapters import Registry
 from memkit.errors import NotFound
 from memkit.models import JSON
-from memkit_train import rowfile
+from memkit_train.files import rowfile
+from memkit_train.files.run_folder import RunFolder, Tick
 from memkit_train.gate import canaries
 from memkit_train.learn.lora import LoraSpec
+from memkit_train.learn.tokenizing import tokenizer_of
 from memkit_train.retrain.config import TrainConfig
 from memkit_train.rows import TextRow, TokenRow, good
-from memkit_train.run_folder import RunFolder, Tick
-from memkit_train.tokenizing import tokenizer_of
 
 if TYPE_CHECKING:
     from memkit_train.learn.run import AdapterResult

@@ -13,7 +13,7 @@ from memkit.engine.served_with import ServedWith
 from memkit.retrieval import RankerWeights
 from memkit.seams.backbone import Backbone
 from memkit.seams.embedder import Embedder
-from memkit_train import scores as dialects
+from memkit_train.metrics import scores as dialects
 from memkit_train.replay.answer import AnswerTask, answer_all
 from memkit_train.replay.env import Trail
 from memkit_train.rewards.base import Probed, Rollout

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from memkit.errors import InvalidConfig, ModelError, ModelUnavailable
 from memkit.models import digest
-from memkit_train.reading import malformed, need, records
+from memkit_train.files.reading import malformed, need, records
 
 Prompting = Literal["strict", "lenient"]
 Ask = Callable[[Sequence[Mapping[str, str]]], str]

@@ -19,8 +19,8 @@ from memkit.models import JSON, MemoryRecord
 from memkit.retrieval.context import estimate_tokens
 from memkit.seams.backbone import GenReply
 from memkit.text.words import terms
-from memkit_train import scores as dialects
 from memkit_train.credit.labels import labels
+from memkit_train.metrics import scores as dialects
 from memkit_train.replay.env import Env, Policy, Step, Trail
 from memkit_train.replay.script import Script, scripts_of
 from memkit_train.rewards.answers import Answers, bank_for, exact, overlap

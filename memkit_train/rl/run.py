@@ -28,9 +28,11 @@ from memkit.engine.served_with import ServedWith
 from memkit.models import JSON, digest
 from memkit.seams.embedder import Embedder
 from memkit_train.errors import Collapsed, Diverged, NoRows, OtherData
+from memkit_train.files.run_folder import RunFolder, Tick
 from memkit_train.lab.worlds import Episode
 from memkit_train.learn import lora
 from memkit_train.learn.objective import Objective
+from memkit_train.learn.seeding import reproducible
 from memkit_train.learn.trainer import RowTrainer, training_arguments
 from memkit_train.replay.env import Env
 from memkit_train.rl.acting import Acting, Clock
@@ -45,8 +47,6 @@ from memkit_train.rl.settings import OnlineSettings, Stage
 from memkit_train.rl.source import OnlineSource, Sampler, Timekeeper
 from memkit_train.rl.talks import Talk
 from memkit_train.rl.whole import Whole, askable
-from memkit_train.run_folder import RunFolder, Tick
-from memkit_train.seeding import reproducible
 
 Status = Literal["trained", "stopped early", "not ready", "collapsed"]
 """not ready: the gate before the next stage stayed shut."""

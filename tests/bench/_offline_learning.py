@@ -33,6 +33,7 @@ from memkit_train.lab import tiny
 from memkit_train.lab.worlds import Episode as Talk
 from memkit_train.lab.worlds import Knobs, Manners, generate, matches
 from memkit_train.log import Episode, StoreSource
+from memkit_train.metrics.stats import mean_by_cluster
 from memkit_train.replay import Env, Policy, script_of
 from memkit_train.replay.env import beside
 from memkit_train.retrain.amends import amended
@@ -43,7 +44,6 @@ from memkit_train.retrain.stages import train
 from memkit_train.rewards import Answers, Probed
 from memkit_train.rewards.trial import HeldOut, Trial, trials
 from memkit_train.rows import TokenRow
-from memkit_train.stats import mean_by_cluster
 from tests.bench._table import Row
 from tests.bench._users import live
 from tests.train.policies import turns_of

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from memkit_train.errors import NoRows, OtherData
+from memkit_train.files.run_folder import RunFolder
 from memkit_train.rl import decisions, source
 from memkit_train.rl.rollouts import Batch
 from memkit_train.rl.run import Machine, Polished, polish
 from memkit_train.rl.settings import OnlineSettings
 from memkit_train.rl.talks import Talk
-from memkit_train.run_folder import RunFolder
 from tests.online import model
 
 EPISODES, TALKS = model.world()

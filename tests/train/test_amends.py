@@ -11,9 +11,10 @@ import pytest
 from memkit.embedders import make_embedder
 from memkit.errors import InvalidConfig
 from memkit.seams.backbone import GenReply, GenRequest, Replies
-from memkit_train import rowfile
 from memkit_train.credit.assign import learn_topics
 from memkit_train.errors import NoRows
+from memkit_train.files import rowfile
+from memkit_train.files.run_folder import RunFolder
 from memkit_train.lab.worlds import Manners, OracleBackbone, Truth
 from memkit_train.lab.worlds.policies import kind_of
 from memkit_train.log import StoreSource
@@ -25,7 +26,6 @@ from memkit_train.retrain.config import TrainConfig, load
 from memkit_train.retrain.stages import AMENDS, ROWS, material
 from memkit_train.rewards import Answers
 from memkit_train.rows import TextRow
-from memkit_train.run_folder import RunFolder
 from tests.train.stores import lived, world
 
 EPISODES = world(10, seed=3)

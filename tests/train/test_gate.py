@@ -14,10 +14,10 @@ import pytest
 from memkit.embedders import make_embedder
 from memkit.errors import ModelRefused, ModelUnavailable
 from memkit.seams.backbone import Backbone, GenRequest, Replies, Usage
-from memkit_train import scores as metrics
 from memkit_train.gate.checks import Exposure, Limits, Verdict, gate
 from memkit_train.lab.worlds import Episode, Knobs, OracleBackbone, TeacherBackbone, Truth, generate
 from memkit_train.log import StoreSource
+from memkit_train.metrics import scores as metrics
 from memkit_train.replay import Env, Policy, script_of, scripts_of
 from memkit_train.rewards import Answers, Probed
 from memkit_train.rewards.trial import HeldOut, Trial, balance, trials

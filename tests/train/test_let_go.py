@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from memkit import Memory
-from memkit_train import rowfile
 from memkit_train.credit.rows import rows
+from memkit_train.files import rowfile
 from memkit_train.log import StoreSource
 from memkit_train.report import RunFolder
 from memkit_train.retrain.config import TrainConfig, load

@@ -16,7 +16,6 @@ from memkit.adapters import Registry
 from memkit.adapters.verify import read_manifest
 from memkit.embedders import make_embedder
 from memkit.errors import InvalidConfig
-from memkit_train import rowfile
 from memkit_train.errors import (
     Busy,
     DataError,
@@ -29,6 +28,7 @@ from memkit_train.errors import (
     WrongTemplate,
     resources,
 )
+from memkit_train.files import rowfile
 from memkit_train.lab.worlds import Manners, Truth
 from memkit_train.log import StoreSource
 from memkit_train.report import RunFolder

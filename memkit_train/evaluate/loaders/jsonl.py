@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from memkit_train.conversations import Asked, Conversation, Dataset, Said
-from memkit_train.reading import a_list, iso, malformed, named, need, records, role_of
+from memkit_train.evaluate.conversations import Asked, Conversation, Dataset, Said
+from memkit_train.files.reading import a_list, iso, malformed, named, need, records, role_of
 
 _FIRST = datetime(2024, 1, 1, tzinfo=UTC)
 

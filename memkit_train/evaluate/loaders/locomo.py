@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from memkit_train.conversations import Asked, Conversation, Dataset, Said
-from memkit_train.reading import a_list, malformed, named, need, objects, parse_date, records
-from memkit_train.scores import ADVERSARIAL, CATEGORIES
+from memkit_train.evaluate.conversations import Asked, Conversation, Dataset, Said
+from memkit_train.files.reading import a_list, malformed, named, need, objects, parse_date, records
+from memkit_train.metrics.scores import ADVERSARIAL, CATEGORIES
 
 _DATE = "%I:%M %p on %d %B, %Y"
 _SESSION = re.compile(r"session_(0|[1-9][0-9]{0,8})")

@@ -11,8 +11,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from memkit_train.conversations import Asked, Conversation, Dataset, Said
-from memkit_train.reading import a_list, malformed, named, need, objects, parse_date, records, role_of
+from memkit_train.evaluate.conversations import Asked, Conversation, Dataset, Said
+from memkit_train.files.reading import a_list, malformed, named, need, objects, parse_date, records, role_of
 
 _DATES = ("%Y/%m/%d (%a) %H:%M", "%Y/%m/%d %H:%M", "%Y/%m/%d")
 

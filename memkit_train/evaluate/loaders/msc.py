@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from memkit_train.conversations import Asked, Conversation, Dataset, Said
-from memkit_train.reading import a_list, malformed, named, need, objects, records
+from memkit_train.evaluate.conversations import Asked, Conversation, Dataset, Said
+from memkit_train.files.reading import a_list, malformed, named, need, objects, records
 
 _LAST = datetime(2022, 6, 1, 12, 0, tzinfo=UTC)
 _UNITS = {

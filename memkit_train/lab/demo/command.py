@@ -11,12 +11,12 @@ from pathlib import Path
 from memkit.cli import show
 from memkit.errors import InvalidInput
 from memkit_train.cli.progress import progress
+from memkit_train.files.run_folder import Tick, write_json
 from memkit_train.lab.demo import refusal
 from memkit_train.lab.demo.figures import figures, rows
 from memkit_train.lab.demo.page import page
 from memkit_train.lab.demo.panel import telling
 from memkit_train.lab.demo.story import Scale, Told, tell
-from memkit_train.run_folder import Tick, write_json
 
 REFUSED = 3
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from memkit.models import JSON
 from memkit_train.lab.demo.chatbot import SILENT, Exchange, Visit
 from memkit_train.lab.worlds import Episode
-from memkit_train.stats import Estimate, difference_by_cluster, mean_by_cluster
+from memkit_train.metrics.stats import Estimate, difference_by_cluster, mean_by_cluster
 
 
 def visits(episodes: Sequence[Episode], when: str) -> list[Visit]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memkit.models import JSON
+from memkit_train.files.run_folder import RunFolder
 from memkit_train.retrain.run import Outcome
-from memkit_train.run_folder import RunFolder
 
 MOST = 5
 TARGET = "answer_f1"

@@ -21,6 +21,7 @@ from typing import Protocol
 
 from memkit.backbones.hf import HFBackbone
 from memkit.models import JSON
+from memkit_train.files.run_folder import Tick
 from memkit_train.lab.demo import panel
 from memkit_train.lab.demo.chatbot import AT_ONCE, Chatbot, Exchange, Visit
 from memkit_train.lab.tiny import Name, checkpoint
@@ -28,7 +29,6 @@ from memkit_train.lab.worlds import Episode, Knobs, Manners, generate
 from memkit_train.replay.env import beside
 from memkit_train.retrain.config import TrainConfig, load
 from memkit_train.retrain.run import Outcome, retrain
-from memkit_train.run_folder import Tick
 
 ALIAS, ROLE = "production", "manager"
 

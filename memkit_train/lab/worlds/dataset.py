@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from memkit.errors import InvalidConfig
-from memkit_train.conversations import Asked, Conversation, Dataset, Said
+from memkit_train.evaluate.conversations import Asked, Conversation, Dataset, Said
 from memkit_train.lab.worlds import Episode, Knobs, Question, generate
 from memkit_train.lab.worlds.lexicon import PEOPLE
 
