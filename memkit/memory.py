@@ -14,7 +14,7 @@ from memkit.inputs import optional_id, path_of, scope_id, text_of, verb, whole_n
 from memkit.models import Bank, Kind, MemoryRecord, Op
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page, ParkedTurn, Problem
 from memkit.runtime import care, writes
-from memkit.runtime.read_request import AS_OF, Ask
+from memkit.runtime.read_request import AS_OF, ReadRequest
 from memkit.runtime.runtime import Runtime
 from memkit.seams.clock import Clock, Ids
 
@@ -439,8 +439,8 @@ class Memory:
     def _words(self, value: Any, name: str) -> str:
         return self._runtime.redacted(text_of(value, name, self._runtime.config.max_message_bytes))
 
-    def _ask(self, text: str, user_id: str, agent_id: str | None, k: int, **more: Any) -> Ask:
-        return Ask.of(
+    def _ask(self, text: str, user_id: str, agent_id: str | None, k: int, **more: Any) -> ReadRequest:
+        return ReadRequest.of(
             text,
             scope_id(user_id, "user_id"),
             None if agent_id is None else scope_id(agent_id, "agent_id"),

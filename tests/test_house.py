@@ -360,49 +360,14 @@ def test_errors_are_drawn_as_they_are() -> None:
     assert drawn == defined
 
 
-STILL_TWICE = {
-    "Ask",
-    "Asked",
-    "Batch",
-    "Case",
-    "Clock",
-    "Compared",
-    "Condition",
-    "Decided",
-    "Decision",
-    "Episode",
-    "Finding",
-    "Item",
-    "Known",
-    "Outcome",
-    "Plan",
-    "Probe",
-    "Problem",
-    "Reader",
-    "Reading",
-    "Said",
-    "Shape",
-    "Split",
-    "Stage",
-    "State",
-    "Talk",
-    "Told",
-    "Verdict",
-    "_Guard",
-    "_Section",
-}
-"""Names of classes that two modules still share. This list only shrinks."""
-
-
 def test_no_two_classes_have_one_name() -> None:
     homes: defaultdict[str, list[str]] = defaultdict(list)
-    for path in sources("memkit", "memkit_train"):
+    for path in sources("memkit", "memkit_train", "integrations"):
         for node in ast.walk(tree(path)):
             if isinstance(node, ast.ClassDef):
                 homes[node.name].append(where(path, node.lineno))
     twice = {name: places for name, places in homes.items() if len(places) > 1}
-    assert {name: twice[name] for name in twice.keys() - STILL_TWICE} == {}, "use the words of docs/glossary.md"
-    assert STILL_TWICE - twice.keys() == set(), "these are single by now: take them off the list"
+    assert twice == {}, "use the words of docs/glossary.md"
 
 
 def test_the_formatter_is_seldom_sent_away() -> None:

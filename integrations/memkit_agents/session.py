@@ -23,7 +23,7 @@ from memkit.models import OpDraft, Turn
 from memkit.ops import make_op_id
 from memkit.runtime.open_bank import OpenBank
 from memkit_agents.unlearning import popped, taking_back
-from memkit_plug.talk import Message, Recalled, Talk, fitting, plain, session_of, text_of
+from memkit_plug.talk import HostTalk, Message, Recalled, fitting, plain, session_of, text_of
 
 log = logging.getLogger("memkit")
 
@@ -48,7 +48,7 @@ class MemkitSession:
         max_tokens: int = 800,
     ) -> None:
         self._inner = inner
-        self._talk = Talk(memory, user_id, agent_id, session_of(inner.session_id), max_tokens)
+        self._talk = HostTalk(memory, user_id, agent_id, session_of(inner.session_id), max_tokens)
         self.recalled = Recalled()
         """What the newest model call was given, with its trace."""
 

@@ -67,7 +67,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Shelf:
+class ItemShelf:
     bank: OpenBank
     seq: int = -1
     _epoch: int = -1

@@ -40,7 +40,7 @@ from memkit.errors import Conflict, InvalidInput, MemkitError, NotFound, StoreCl
 from memkit.inputs import has_surrogates
 from memkit.models import OpDraft
 from memkit_langgraph.filters import Predicate, predicate_of
-from memkit_langgraph.shelf import Entry, Namespace, Put, Shelf, as_text
+from memkit_langgraph.shelf import Entry, ItemShelf, Namespace, Put, as_text
 from memkit_langgraph.vectors import Index, Known
 from memkit_plug.talk import plain
 
@@ -107,7 +107,7 @@ class MemkitStore(BaseStore):
         self.index_config = index
         self.ttl_config = None if ttl is None else {"refresh_on_read": False, **ttl}
         self._index = Index(index, self._bank.embedder)
-        self._shelf = Shelf(self._bank)
+        self._shelf = ItemShelf(self._bank)
         self._lock, self._queue = threading.Lock(), threading.Lock()
         self._commit: list[_Call] = []
         self._sweeper: threading.Thread | None = None

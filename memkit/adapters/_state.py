@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS taints (
 """
 
 
-class State:
+class RegistryState:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.RLock()

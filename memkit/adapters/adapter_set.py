@@ -19,7 +19,7 @@ from memkit.adapters.hosts.base import AdapterHost
 from memkit.adapters.plan import AliasState
 from memkit.adapters.promotion import TaintPolicy
 from memkit.adapters.rankers import Rankers
-from memkit.adapters.registry import ANY, Expected, GcReport, Known, Registry
+from memkit.adapters.registry import ANY, Expected, GcReport, RegisteredAdapter, Registry
 from memkit.adapters.router import Lease, Router
 from memkit.adapters.shadow import ShadowLog, ShadowReport, ShadowRunner, report
 from memkit.adapters.swap import Swapper, SwapReport
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from memkit.retrieval import RankerWeights
 
 log = logging.getLogger("memkit.adapters")
-Adapters = list[Known]
+Adapters = list[RegisteredAdapter]
 States = list[AliasState]
 Checks = list[tuple[str, str]]
 

@@ -26,7 +26,7 @@ from memkit.journal.records import (
     FeedbackRecord,
     Intake,
     IntakeState,
-    Problem,
+    JournalProblem,
     Trace,
 )
 from memkit.journal.schema import FORMAT
@@ -366,9 +366,9 @@ class Journal(JournalReader):
         self._signal()
         return loader.written
 
-    def check(self) -> list[Problem]:
+    def check(self) -> list[JournalProblem]:
         """Everything that is wrong with the journal; an empty list when all of its promises hold."""
-        problems = [Problem("file", "journal.sqlite", found) for found in self._engine.integrity()]
+        problems = [JournalProblem("file", "journal.sqlite", found) for found in self._engine.integrity()]
         with self._engine.read() as tx:
             return problems + checking.find_problems(tx)
 

@@ -35,7 +35,7 @@ _ROOM, _SHARE = 32, 4
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RowBatch:
     """Rows to be put on a shelf, in canonical order."""
 
     ids: list[str]
@@ -61,7 +61,7 @@ class Batch:
         return self.vectors.shape[1]
 
     @classmethod
-    def joined(cls, parts: Sequence[Batch]) -> Batch:
+    def joined(cls, parts: Sequence[RowBatch]) -> RowBatch:
         """The rows of `parts` (of whole numbers) in canonical order."""
         ids, speakers, sessions = (
             [one for part in parts for one in getattr(part, name)] for name in ("ids", "speakers", "sessions")
@@ -111,7 +111,7 @@ class Shelf:
         "vectors",
     )
 
-    def __init__(self, held: Batch, more: int = 0) -> None:
+    def __init__(self, held: RowBatch, more: int = 0) -> None:
         """Holds `held`, and has room for `more` rows and some."""
         rows = len(held) + more
         room = rows + max(_ROOM, rows // _SHARE)
@@ -129,7 +129,7 @@ class Shelf:
     def room(self) -> int:
         return len(self.vectors)
 
-    def put(self, batch: Batch) -> int | None:
+    def put(self, batch: RowBatch) -> int | None:
         """The place of the first row of `batch`, or None where it does not fit."""
         with self.lock:
             first = self.used
@@ -139,7 +139,7 @@ class Shelf:
             self._write(first, batch)
             return first
 
-    def _write(self, first: int, batch: Batch) -> None:
+    def _write(self, first: int, batch: RowBatch) -> None:
         last = first + len(batch)
         for name in batch.speakers:
             if name and name not in self.speakers:

@@ -253,7 +253,7 @@ def plain_key(key: str) -> str:
     return re.sub(r"[^a-z]+", "_", key.lower()).strip("_")
 
 
-class Item:
+class ReplyItem:
     """One mapping with its values under whatever names."""
 
     def __init__(self, raw: Mapping[str, Any], notes: Notes) -> None:

@@ -16,7 +16,7 @@ from memkit.memo import forget_texts
 from memkit.models import JSON, MEMORIES, Bank, MemoryRecord
 from memkit.ops import BankState
 from memkit.results import EraseReceipt, Page, ParkedTurn, Problem
-from memkit.runtime.read_request import Ask
+from memkit.runtime.read_request import ReadRequest
 from memkit.store import SEALED
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _SCAN = 1_000
 _BY_THE_APP = "open the store with its embedder and call flush(): LanceDB is built anew from the journal"
 
 
-def list_page(runtime: Runtime, ask: Ask, limit: int, cursor: str | None) -> Page:
+def list_page(runtime: Runtime, ask: ReadRequest, limit: int, cursor: str | None) -> Page:
     """Live memories by the sequence number that last wrote them. The cursor is that number, so a page stays right
     while others write."""
     after = _decode(cursor)

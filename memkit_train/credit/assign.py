@@ -39,7 +39,7 @@ from memkit_train.credit.labels import labels
 from memkit_train.credit.moments import Moment, MomentIndex, listeners, moments
 from memkit_train.credit.topics import Topics
 from memkit_train.credit.words import as_facts, without_fact, words_served
-from memkit_train.log.records import AnswerEvent, Credit, Decision, Episode, Label, RankerRow, Served
+from memkit_train.log.records import AnswerEvent, Credit, Decision, Label, RankerRow, Served, Trajectory
 from memkit_train.log.source import TrajectorySource
 
 CANDIDATES = 30
@@ -83,7 +83,7 @@ def assign(
     *,
     topics: Topics | None = None,
     embedder: Embedder | None = None,
-) -> Iterator[tuple[Episode, Credited]]:
+) -> Iterator[tuple[Trajectory, Credited]]:
     """Credit for every user, one at a time."""
     topics = topics or learn_topics(source, users)
     embedder = embedder or make_embedder("hash")
@@ -91,7 +91,7 @@ def assign(
         yield episode, credit(episode, topics, embedder)
 
 
-def credit(episode: Episode, topics: Topics, embedder: Embedder) -> Credited:
+def credit(episode: Trajectory, topics: Topics, embedder: Embedder) -> Credited:
     return Crediting(episode, topics, embedder).run()
 
 
@@ -100,7 +100,7 @@ def revisions(ops: Iterable[Op]) -> dict[tuple[str, int], MemoryRecord]:
 
 
 class Crediting:
-    def __init__(self, episode: Episode, topics: Topics, embedder: Embedder) -> None:
+    def __init__(self, episode: Trajectory, topics: Topics, embedder: Embedder) -> None:
         self.episode, self.topics, self.embedder = episode, topics, embedder
         self.texts = revisions(episode.ops)
         self.writers = {

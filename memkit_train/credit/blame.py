@@ -18,7 +18,7 @@ from memkit_train.credit.assign import Crediting, destroyed, took_away
 from memkit_train.credit.moments import Moment
 from memkit_train.credit.rows import scores
 from memkit_train.credit.topics import Topics
-from memkit_train.log.records import AnswerEvent, Credit, Decision, Episode
+from memkit_train.log.records import AnswerEvent, Credit, Decision, Trajectory
 
 BLAME = frozenset({"missed", "lost"})
 
@@ -77,7 +77,7 @@ class Fault:
         return not heard.issuperset(word for text in written for word in terms(text))
 
 
-def faults(episode: Episode, topics: Topics, embedder: Embedder) -> Iterator[Fault]:
+def faults(episode: Trajectory, topics: Topics, embedder: Embedder) -> Iterator[Fault]:
     """One per decision of a user's log that is more blamed than praised, in its order."""
     reading = Crediting(episode, topics, embedder)
     events = {event.trace_id: event for event in episode.answers}

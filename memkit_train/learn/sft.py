@@ -34,7 +34,7 @@ from memkit_train.learn.run import (
     readable,
     setup,
 )
-from memkit_train.learn.texts import Reader, repeatable, short, token_rows
+from memkit_train.learn.texts import TokenReader, repeatable, short, token_rows
 from memkit_train.rows import TextRow, TokenRow
 
 
@@ -49,7 +49,7 @@ class SftConfig(RunConfig):
 
 def prepare(
     dataset: Iterable[TokenRow | TextRow],
-    reader: Reader,
+    reader: TokenReader,
     config: SftConfig,
     *,
     replay: Iterable[TokenRow | TextRow] = (),

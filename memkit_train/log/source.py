@@ -23,7 +23,7 @@ from memkit.seams.clock import RandomIds, SystemClock
 from memkit.store import SEALED, Trajectories
 from memkit.store.trajectories import was_used
 from memkit_train.errors import NoRows
-from memkit_train.log.records import AnswerEvent, Decision, Episode, Texts, TurnLog, answer_event
+from memkit_train.log.records import AnswerEvent, Decision, Texts, Trajectory, TurnLog, answer_event
 
 if TYPE_CHECKING:
     from memkit.journal import FeedbackRecord
@@ -79,7 +79,7 @@ class TrajectorySource(Protocol):
 
     def answers(self, *, user_id: str | None = None) -> Iterator[AnswerEvent]: ...
 
-    def episodes(self, users: Sequence[str] | None = None) -> Iterator[Episode]:
+    def episodes(self, users: Sequence[str] | None = None) -> Iterator[Trajectory]:
         """One user at a time."""
         ...
 
@@ -220,14 +220,14 @@ class StoreSource:
             if "answer" in payload and self.may_learn(bank.user_id, bank.agent_id, payload["served"]):
                 yield answer_event(trace.trace_id, bank, trace.state_seq, payload, trace.created_at)
 
-    def episodes(self, users: Sequence[str] | None = None) -> Iterator[Episode]:
+    def episodes(self, users: Sequence[str] | None = None) -> Iterator[Trajectory]:
         """What somebody forbids while this runs is left out from the next user on."""
         barred = self.journal.untrainable_intakes()
         for user_id in self.users() if users is None else users:
             self._ask_anew()
             yield self._episode(user_id, barred)
 
-    def _episode(self, user_id: str, barred: set[str]) -> Episode:
+    def _episode(self, user_id: str, barred: set[str]) -> Trajectory:
         intakes = [
             TurnLog(
                 state.intake,
@@ -245,7 +245,7 @@ class StoreSource:
         for trace_id in (*(one.trace_id for one in answers), *(one.intake.intake_id for one in intakes)):
             if given := self.journal.feedback_for(trace_id):
                 feedback[trace_id] = tuple(given)
-        return Episode(
+        return Trajectory(
             user_id,
             self.subject(user_id),
             tuple(intakes),

@@ -48,7 +48,7 @@ USERS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class BlamedDecision:
     """A blamed decision as it can be taken again."""
 
     fault: Fault
@@ -63,7 +63,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Amend:
-    case: Case
+    case: BlamedDecision
     reply: GenReply
     times: int
     """Of all samples."""
@@ -128,7 +128,7 @@ def deciding(
                 frozen.close()
 
 
-def blamed(source: StoreSource, users: Sequence[str], topics: Topics, env: Env) -> Iterator[Case]:
+def blamed(source: StoreSource, users: Sequence[str], topics: Topics, env: Env) -> Iterator[BlamedDecision]:
     """Of decisions whose token ids are in the log: what a hosted model wrote has no twin among local samples."""
     for episode in source.episodes(users):
         known = {one.decision.decision_id: one for one in faults(episode, topics, env.embedder)}
@@ -138,13 +138,13 @@ def blamed(source: StoreSource, users: Sequence[str], topics: Topics, env: Env) 
                 here = [known[one] for one in scene.decision_ids if one in known]
                 for fault in here:
                     if scene.ops and fault.decision.prompt_ids and fault.decision.token_ids:
-                        yield Case(fault, states[at], states[at].live.after(scene.ops, env.embedder))
+                        yield BlamedDecision(fault, states[at], states[at].live.after(scene.ops, env.embedder))
 
 
-def to_blame(cases: Sequence[Case], answers: Answers) -> list[Case]:
+def to_blame(cases: Sequence[BlamedDecision], answers: Answers) -> list[BlamedDecision]:
     """Without the acquitted, and without answers that were right after the decision."""
     said = iter(_say(answers, [(one.after, event) for one in cases for _, event in one.fault.blames]))
-    standing: list[Case] = []
+    standing: list[BlamedDecision] = []
     for one in cases:
         kept = tuple(blame for blame in one.fault.blames if _same(next(said), blame[1].answer))
         if kept:
@@ -152,7 +152,7 @@ def to_blame(cases: Sequence[Case], answers: Answers) -> list[Case]:
     return standing
 
 
-def amend(env: Env, cases: Sequence[Case], policy: Policy, answers: Answers, count: int) -> list[Amend]:
+def amend(env: Env, cases: Sequence[BlamedDecision], policy: Policy, answers: Answers, count: int) -> list[Amend]:
     """The best other reply of each case that has one."""
     sampled = [replace(policy, temperature=1.0, seed=number, sampled=ROLE) for number in range(count)]
     trails = forks(env, [one.state for one in cases], sampled, frozenset(ROLE))
@@ -168,7 +168,7 @@ def amend(env: Env, cases: Sequence[Case], policy: Policy, answers: Answers, cou
     return list(best.values())
 
 
-def _others(case: Case, trails: Sequence[Trail]) -> Iterator[tuple[GenReply, int, LiveBank]]:
+def _others(case: BlamedDecision, trails: Sequence[Trail]) -> Iterator[tuple[GenReply, int, LiveBank]]:
     """Other replies to the very prompt that was blamed, that credit would not blame: how often each was sampled, and
     the bank that it leads to. What else is decided in the scene must be as it was."""
     logged = case.fault.decision

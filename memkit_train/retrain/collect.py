@@ -12,7 +12,7 @@ from memkit.models import JSON
 from memkit.seams.embedder import Embedder
 from memkit_train.credit.assign import credit, learn_topics
 from memkit_train.credit.inspect import need_credits, need_labels
-from memkit_train.credit.label_noise import Case, doubted
+from memkit_train.credit.label_noise import CreditedDecision, doubted
 from memkit_train.credit.labels import labels, said_at
 from memkit_train.credit.questions import episode_probes
 from memkit_train.credit.rows import rows, scores
@@ -95,7 +95,7 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
     dropped: Counter[str] = Counter()
     answers = 0
     found: list[TokenRow | TextRow] = []
-    cases: list[Case] = []
+    cases: list[CreditedDecision] = []
     sampled: list[Decision] = []
     asked: Counter[tuple[str, str]] = Counter()
     for episode in source.episodes(train):
@@ -116,7 +116,7 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
         out.replay += [row for row in mine if row.ref in guards]
         found += [row for row in mine if row.ref not in guards]
         cases += [
-            Case(ref, episode.subject, credited.marks[ref], one.y, one.weight)
+            CreditedDecision(ref, episode.subject, credited.marks[ref], one.y, one.weight)
             for ref, one in scored.items()
             if ref in credited.marks
         ]

@@ -63,7 +63,7 @@ Status = Literal["published", "refused", "nothing", "smoke"]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     status: Status
     why: str
     run: Path | None = None
@@ -92,7 +92,7 @@ def retrain(
     smoke: bool = False,
     tick: Tick | None = None,
     now: datetime | None = None,
-) -> Outcome:
+) -> RunOutcome:
     """`force`: whatever the watermark says. `resume`: go on with an unfinished run of this configuration. `smoke`: try
     every stage on a few rows and users; publishes nothing and leaves the watermark alone."""
     now = now or datetime.now(UTC)
@@ -102,7 +102,7 @@ def retrain(
             try:
                 _enough_new(config, force=force or smoke)
             except NothingNew as error:
-                return Outcome("nothing", str(error))
+                return RunOutcome("nothing", str(error))
         run = begun(config, "retrain", resume=again, smoke=smoke, now=now)
         return _Retraining(config, run, tick, now, smoke).go()
 
@@ -161,7 +161,7 @@ class _Retraining:
         self.embedder = make_embedder(config.data.embedder)
         self.registry = Registry(registry_path(config))
 
-    def go(self) -> Outcome:
+    def go(self) -> RunOutcome:
         """What frozen rows are the cause of would only happen again with them, so such a run is over, and the next one
         reads the log anew. Any other failure leaves a run to be gone on with."""
         try:
@@ -173,7 +173,7 @@ class _Retraining:
         finally:
             self.registry.close()
 
-    def _all(self) -> Outcome:
+    def _all(self) -> RunOutcome:
         parent, parent_path = self.parent()
         check_unseen(self.config, self.registry, parent)
         adapter = self.run.path / self.imitate(parent_path)["adapter"]
@@ -207,12 +207,12 @@ class _Retraining:
     def _most(self, number: int) -> int | None:
         return number if self.smoke else None
 
-    def _close(self, adapter: Path, parent: str | None, verdict: Verdict) -> Outcome:
+    def _close(self, adapter: Path, parent: str | None, verdict: Verdict) -> RunOutcome:
         named = None
         if self.smoke:
             self.run.finish("smoke")
             write_report(self.run)
-            return Outcome("smoke", "every stage ran; nothing was published", self.run.path, None, verdict)
+            return RunOutcome("smoke", "every stage ran; nothing was published", self.run.path, None, verdict)
         if verdict.passed:
             named = self._stage("publish", lambda: self._publish(adapter, parent, verdict))["digest"]
         status: Status = "published" if named else "refused"
@@ -220,7 +220,7 @@ class _Retraining:
         write_report(self.run)
         self._remember()
         why = "passed every gate" if named else "; ".join(f"{one.name}: {one.why}" for one in verdict.failed)
-        return Outcome(status, why, self.run.path, named, verdict)
+        return RunOutcome(status, why, self.run.path, named, verdict)
 
     def _stage(self, name: str, do: Any) -> JSON:
         return self.run.done(name) or self.run.mark(name, do())

@@ -49,7 +49,7 @@ RESUME = (
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JudgeVerdict:
     right: bool | None
     """None: the judge's reply could not be read."""
     reply: str
@@ -73,7 +73,9 @@ def read_verdict(reply: str) -> bool | None:
     return _VERDICTS.get(labels.pop()) if len(labels) == 1 else None
 
 
-def judge(ask: Ask, question: str, gold: str | Sequence[str], answer: str, prompting: Prompting = "strict") -> Verdict:
+def judge(
+    ask: Ask, question: str, gold: str | Sequence[str], answer: str, prompting: Prompting = "strict"
+) -> JudgeVerdict:
     messages = judge_messages(question, gold, answer, prompting)
     reply = ask(messages)
     right = read_verdict(reply)
@@ -84,7 +86,7 @@ def judge(ask: Ask, question: str, gold: str | Sequence[str], answer: str, promp
         ]
         reply = ask(messages)
         right = read_verdict(reply)
-    return Verdict(right, reply)
+    return JudgeVerdict(right, reply)
 
 
 def endpoint(

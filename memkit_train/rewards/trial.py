@@ -30,7 +30,7 @@ from memkit_train.rewards.latency import alone
 from memkit_train.rewards.validity import readable
 
 if TYPE_CHECKING:
-    from memkit_train.log.records import Episode, Probe
+    from memkit_train.log.records import LoggedQuestion, Trajectory
 
 Table = Mapping[str, Mapping[str, Sequence[float]]]
 """Measure → user → values."""
@@ -92,7 +92,7 @@ class Trial:
         }
 
 
-def held_out(episode: Episode, probes: Sequence[Probe]) -> list[HeldOut]:
+def held_out(episode: Trajectory, probes: Sequence[LoggedQuestion]) -> list[HeldOut]:
     """The banks of one user with what may be asked of each. A question over several banks is left out: a policy decides
     one bank at a time."""
     out: list[HeldOut] = []
@@ -107,7 +107,7 @@ def held_out(episode: Episode, probes: Sequence[Probe]) -> list[HeldOut]:
     return out
 
 
-def _probed(probe: Probe, script: Script) -> Probed:
+def _probed(probe: LoggedQuestion, script: Script) -> Probed:
     after = script.scene_after(probe.as_of)
     tags = {"abstain"} if dialects.abstains(probe.expected) else set[str]()
     told = set(probe.source_turns)

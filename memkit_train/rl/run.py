@@ -35,7 +35,7 @@ from memkit_train.learn.objective import Objective
 from memkit_train.learn.seeding import reproducible
 from memkit_train.learn.trainer import RowTrainer, training_arguments
 from memkit_train.replay.env import Env
-from memkit_train.rl.acting import Acting, Clock
+from memkit_train.rl.acting import Acting, Stopwatch
 from memkit_train.rl.algorithms import grpo, logo, ppo
 from memkit_train.rl.answering import Answering
 from memkit_train.rl.decisions import Decisions
@@ -191,7 +191,7 @@ class _Stage:
             gradient_checkpointing=machine.gradient_checkpointing,
         ) as one:
             frozen = others(self.settings.others, episodes)
-            acting = Acting(one.engine, self.stage.trained or self.settings.roles, Clock(), frozen)
+            acting = Acting(one.engine, self.stage.trained or self.settings.roles, Stopwatch(), frozen)
             sampler, exam = self._makes(env, acting, _cut(talks, self.stage), _cut(heldout, self.stage), episodes)
             source = OnlineSource(one, acting, sampler, self.settings, steps=self.stage.steps)
             judge = Judge(_examined(exam, source), one.model, self.folder / "best", self.settings.stop, self._note)

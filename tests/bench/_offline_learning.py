@@ -32,7 +32,7 @@ from memkit_train.credit.rows import rows as rows_of
 from memkit_train.lab import tiny
 from memkit_train.lab.worlds import Episode as Talk
 from memkit_train.lab.worlds import Knobs, Manners, generate, matches
-from memkit_train.log import Episode, StoreSource
+from memkit_train.log import StoreSource, Trajectory
 from memkit_train.metrics.stats import mean_by_cluster
 from memkit_train.replay import Env, Policy, script_of
 from memkit_train.replay.env import beside
@@ -174,7 +174,7 @@ class Shuffled(StoreSource):
         random.Random(seed).shuffle(mixed)
         self._feedback = {trace: said for (trace, _), said in zip(given, mixed, strict=True)}
 
-    def episodes(self, users: Sequence[str] | None = None) -> Iterator[Episode]:
+    def episodes(self, users: Sequence[str] | None = None) -> Iterator[Trajectory]:
         for one in super().episodes(users):
             yield replace(one, feedback={trace: self._feedback[trace] for trace in one.feedback})
 

@@ -13,7 +13,7 @@ import pytest
 from memkit import AsyncMemory, Memory
 from memkit.errors import InvalidInput, InvalidScope
 from memkit_openai import trace_id, wrap
-from memkit_openai.dialects import Asked, Messages, Responses, dialect_of
+from memkit_openai.dialects import ChatRequest, Messages, Responses, dialect_of
 from tests import stub_server
 from tests.stub_server import StubServer
 
@@ -297,7 +297,7 @@ def test_blocks_go_where_each_api_allows_them() -> None:
     assert heard.text == ""
     user, output = {"role": "user", "content": "Draw me."}, {"type": "custom_tool_call_output", "output": "done"}
     for call in ("function_call", "custom_tool_call", "computer_call", "shell_call", "reasoning"):
-        assert Responses().asked({"input": [user, {"type": call}, output]}) == Asked("Draw me.", ())
+        assert Responses().asked({"input": [user, {"type": call}, output]}) == ChatRequest("Draw me.", ())
     assert dialect_of("/v1/messages/count_tokens") is None
     for odd in (None, 7, "text", [7], [{"role": "user"}], [{"role": "user", "content": 7}]):
         assert Messages().asked({"messages": odd}) is None

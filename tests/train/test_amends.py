@@ -20,7 +20,7 @@ from memkit_train.lab.worlds.policies import kind_of
 from memkit_train.log import StoreSource
 from memkit_train.replay import Env, Policy
 from memkit_train.retrain import amends
-from memkit_train.retrain.amends import Amend, Case, amend, blamed, row_of, to_blame
+from memkit_train.retrain.amends import Amend, BlamedDecision, amend, blamed, row_of, to_blame
 from memkit_train.retrain.collect import sides
 from memkit_train.retrain.config import TrainConfig, load
 from memkit_train.retrain.stages import AMENDS, ROWS, material
@@ -56,12 +56,14 @@ def env() -> Env:
     return Env(make_embedder("hash"))
 
 
-def cases_in(store: Path, env: Env) -> list[Case]:
+def cases_in(store: Path, env: Env) -> list[BlamedDecision]:
     with StoreSource(store) as source:
         return list(blamed(source, source.users(), learn_topics(source), env))
 
 
-def taken_again(cases: Sequence[Case], env: Env, answerer: type[OracleBackbone] = OracleBackbone) -> list[Amend]:
+def taken_again(
+    cases: Sequence[BlamedDecision], env: Env, answerer: type[OracleBackbone] = OracleBackbone
+) -> list[Amend]:
     answers = Answers(answerer(Truth(EPISODES)), env.embedder)
     standing = to_blame(cases, Answers(OracleBackbone(Truth(EPISODES)), env.embedder))
     return amend(env, standing, Policy(Forgetful(Truth(EPISODES))), answers, 6)
@@ -74,12 +76,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cases(store: Path, env: Env) -> list[Case]:
+def cases(store: Path, env: Env) -> list[BlamedDecision]:
     return cases_in(store, env)
 
 
 @pytest.fixture(scope="module")
-def found(cases: list[Case], env: Env) -> list[Amend]:
+def found(cases: list[BlamedDecision], env: Env) -> list[Amend]:
     return taken_again(cases, env)
 
 
@@ -113,7 +115,7 @@ def test_a_run_keeps_them_beside_its_rows(found: list[Amend], tmp_path: Path) ->
     ],
 )
 def test_credit_asks_of_other_operations_what_it_asked_of_the_logged_ones(
-    cases: list[Case], env: Env, said: str, mends: bool
+    cases: list[BlamedDecision], env: Env, said: str, mends: bool
 ) -> None:
     class Says(Forgetful):
         def _manage(self, request: GenRequest, fact: str, shown: list[tuple[int, str]]) -> list[str]:
@@ -126,7 +128,7 @@ def test_credit_asks_of_other_operations_what_it_asked_of_the_logged_ones(
     assert one.fault.mended(ops, list(trail.end.live.state)) is mends
 
 
-def test_an_answerer_that_does_not_answer_mends_nothing(cases: list[Case], env: Env) -> None:
+def test_an_answerer_that_does_not_answer_mends_nothing(cases: list[BlamedDecision], env: Env) -> None:
     class Mute(OracleBackbone):
         def generate(self, requests: Sequence[GenRequest]) -> Replies:
             return [GenReply("", model="mute") for _ in requests]

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from memkit_train.evaluate.conversations import Asked, Conversation, Dataset, Said
+from memkit_train.evaluate.conversations import Conversation, Dataset, GoldQuestion, SpokenTurn
 from memkit_train.files.reading import a_list, iso, malformed, named, need, records, role_of
 
 _FIRST = datetime(2024, 1, 1, tzinfo=UTC)
@@ -22,8 +22,8 @@ _FIRST = datetime(2024, 1, 1, tzinfo=UTC)
 
 def load(path: Path, limit: int | None = None) -> Dataset:
     repairs: Counter[str] = Counter()
-    turns: dict[str, dict[str, Said]] = {}
-    questions: dict[str, list[tuple[int, Asked]]] = {}
+    turns: dict[str, dict[str, SpokenTurn]] = {}
+    questions: dict[str, list[tuple[int, GoldQuestion]]] = {}
     for line, raw in records(path):
         name = named(raw, "conversation", "conversation", repairs)
         if name not in turns and limit and len(turns) == limit:
@@ -53,7 +53,9 @@ def load(path: Path, limit: int | None = None) -> Dataset:
     return Dataset("jsonl", tuple(conversations), dict(repairs))
 
 
-def _turn(path: Path, line: int, raw: dict[str, Any], before: dict[str, Said], repairs: Counter[str]) -> Said:
+def _turn(
+    path: Path, line: int, raw: dict[str, Any], before: dict[str, SpokenTurn], repairs: Counter[str]
+) -> SpokenTurn:
     content = need(path, line, raw, "content", str).strip()
     if not content:
         malformed(path, line, "'content' is empty")
@@ -67,11 +69,11 @@ def _turn(path: Path, line: int, raw: dict[str, Any], before: dict[str, Said], r
     ref = named(raw, "id", f"{session}:{len(before) + 1}", repairs)
     if ref in before:
         malformed(path, line, f"the id {ref!r} is that of an earlier turn", "give each turn an id of its own")
-    return Said(ref, named(raw, "name", "", repairs), content, at, session, role_of(path, line, raw, repairs))
+    return SpokenTurn(ref, named(raw, "name", "", repairs), content, at, session, role_of(path, line, raw, repairs))
 
 
-def _question(path: Path, line: int, raw: dict[str, Any], name: str, index: int, repairs: Counter[str]) -> Asked:
-    return Asked(
+def _question(path: Path, line: int, raw: dict[str, Any], name: str, index: int, repairs: Counter[str]) -> GoldQuestion:
+    return GoldQuestion(
         question_id=named(raw, "id", f"{name}/{index}", repairs),
         text=need(path, line, raw, "question", str).strip(),
         gold=_gold(path, line, raw),

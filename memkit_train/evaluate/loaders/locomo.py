@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from memkit_train.evaluate.conversations import Asked, Conversation, Dataset, Said
+from memkit_train.evaluate.conversations import Conversation, Dataset, GoldQuestion, SpokenTurn
 from memkit_train.files.reading import a_list, malformed, named, need, objects, parse_date, records
 from memkit_train.metrics.scores import ADVERSARIAL, CATEGORIES
 
@@ -49,11 +49,11 @@ def _numbers(talk: dict[str, Any]) -> list[int]:
     return sorted(int(key.split("_")[1]) for key, value in talk.items() if _SESSION.fullmatch(key) and value)
 
 
-def _session(path: Path, line: int, talk: dict[str, Any], number: int, repairs: Counter[str]) -> list[Said]:
+def _session(path: Path, line: int, talk: dict[str, Any], number: int, repairs: Counter[str]) -> list[SpokenTurn]:
     opened = parse_date(
         path, line, need(path, line, talk, f"session_{number}_date_time", str).upper(), _DATE.upper(), _DATE
     )
-    out: list[Said] = []
+    out: list[SpokenTurn] = []
     for position, raw in enumerate(objects(path, line, talk[f"session_{number}"], f"'session_{number}'")):
         text = named(raw, "text", "", repairs).strip()
         if raw.get("blip_caption"):
@@ -63,7 +63,7 @@ def _session(path: Path, line: int, talk: dict[str, Any], number: int, repairs: 
             continue
         ref = named(raw, "dia_id", f"D{number}:{position + 1}", repairs)
         speaker = named(raw, "speaker", "", repairs)
-        out.append(Said(ref, speaker, text, _minute(opened, position), f"session_{number}"))
+        out.append(SpokenTurn(ref, speaker, text, _minute(opened, position), f"session_{number}"))
     return out
 
 
@@ -72,7 +72,9 @@ def _minute(opened: datetime, position: int) -> datetime:
     return opened + timedelta(seconds=position)
 
 
-def _question(path: Path, line: int, raw: dict[str, Any], name: str, known: set[str], repairs: Counter[str]) -> Asked:
+def _question(
+    path: Path, line: int, raw: dict[str, Any], name: str, known: set[str], repairs: Counter[str]
+) -> GoldQuestion:
     category = need(path, line, raw, "category", int)
     if category not in CATEGORIES:
         malformed(path, line, f"question {name} has category {category}; there are 1 to 5")
@@ -85,7 +87,9 @@ def _question(path: Path, line: int, raw: dict[str, Any], name: str, known: set[
         gold = (str(answer).strip(),)
     evidence = _evidence(a_list(path, line, raw, "evidence"), known, repairs)
     stale = (str(raw["adversarial_answer"]),) if raw.get("adversarial_answer") else ()
-    return Asked(name, text.strip(), gold, f"{category} {CATEGORIES[category]}", evidence, stale=stale, number=category)
+    return GoldQuestion(
+        name, text.strip(), gold, f"{category} {CATEGORIES[category]}", evidence, stale=stale, number=category
+    )
 
 
 def _evidence(raw: list[Any], known: set[str], repairs: Counter[str]) -> tuple[str, ...]:

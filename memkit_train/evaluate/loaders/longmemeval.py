@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from memkit_train.evaluate.conversations import Asked, Conversation, Dataset, Said
+from memkit_train.evaluate.conversations import Conversation, Dataset, GoldQuestion, SpokenTurn
 from memkit_train.files.reading import a_list, malformed, named, need, objects, parse_date, records, role_of
 
 _DATES = ("%Y/%m/%d (%a) %H:%M", "%Y/%m/%d %H:%M", "%Y/%m/%d")
@@ -35,7 +35,7 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], repairs: Counter[s
     if not len(sessions) == len(dates) == len(ids):
         malformed(path, line, f"{len(sessions)} sessions, {len(dates)} dates and {len(ids)} session ids")
     answering = set(map(str, a_list(path, line, raw, "answer_session_ids")))
-    turns: list[Said] = []
+    turns: list[SpokenTurn] = []
     marked: list[str] = []
     of_sessions: list[str] = []
     seen: Counter[str] = Counter()
@@ -56,7 +56,7 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], repairs: Counter[s
             role = role_of(path, line, message, repairs)
             ref = f"{session_id}:{position + 1}"
             speaker = "" if role == "user" else role.capitalize()
-            turns.append(Said(ref, speaker, content, opened + timedelta(seconds=position), session_id, role))
+            turns.append(SpokenTurn(ref, speaker, content, opened + timedelta(seconds=position), session_id, role))
             if message.get("has_answer"):
                 marked.append(ref)
             if str(ids[index]) in answering:
@@ -69,5 +69,5 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], repairs: Counter[s
     asked_at = parse_date(path, line, str(raw["question_date"]), *_DATES) if raw.get("question_date") else None
     category = named(raw, "question_type", "unknown", repairs) + ("_abs" if abstain else "")
     evidence = tuple(marked or of_sessions)
-    asked = Asked(name, question, () if abstain else (str(answer),), category, evidence, at=asked_at)
+    asked = GoldQuestion(name, question, () if abstain else (str(answer),), category, evidence, at=asked_at)
     return Conversation(name, tuple(turns), (asked,))
