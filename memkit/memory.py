@@ -359,7 +359,7 @@ class Memory:
     @verb
     def parked(self, *, user_id: str | None = None) -> ParkedTurns:
         """Turns that are kept but could not be decided, with their reasons."""
-        return care.parked(self._runtime.alive(), None if user_id is None else scope_id(user_id, "user_id"))
+        return care.list_parked(self._runtime.alive(), None if user_id is None else scope_id(user_id, "user_id"))
 
     @verb
     def retry(self, trace_ids: Iterable[str] | None = None, *, user_id: str | None = None, wait: bool = True) -> int:
@@ -437,7 +437,7 @@ class Memory:
         return Bank(scope_id(user_id, "user_id"), optional_id(agent_id, "agent_id"))
 
     def _words(self, value: Any, name: str) -> str:
-        return self._runtime.redacted(text_of(value, name, self._runtime.config.max_message_bytes))
+        return self._runtime.redact_text(text_of(value, name, self._runtime.config.max_message_bytes))
 
     def _ask(self, text: str, user_id: str, agent_id: str | None, k: int, **more: Any) -> ReadRequest:
         return ReadRequest.of(

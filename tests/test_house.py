@@ -370,6 +370,26 @@ def test_no_two_classes_have_one_name() -> None:
     assert twice == {}, "use the words of docs/glossary.md"
 
 
+PARTICIPLE = re.compile(
+    "(?:un|re|pre|fore)?(?:[a-z]+ed|[a-z]+wn|[a-z]+ught|begun|bound|broken|built|chosen|done|drawn|forgotten|found|given"
+    "|gone|held|hidden|kept|left|lost|made|met|paid|said|sent|shown|sold|spent|spoken|taken|told|written)"
+)
+VERBS_ALL_THE_SAME = {"embed", "aembed", "feed", "need", "seed", "shed", "exceed"}
+AS_USERS_SAY = {"parked"}  # memory.parked()
+
+
+def test_functions_are_verbs() -> None:
+    found = [
+        f"{where(path, node.lineno)}: {node.name}"
+        for path in sources("memkit", "memkit_train", "integrations")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and PARTICIPLE.fullmatch(node.name)
+        if node.name not in VERBS_ALL_THE_SAME | AS_USERS_SAY
+        if not any("property" in ast.unparse(one) for one in node.decorator_list)
+    ]
+    assert found == []
+
+
 def test_the_formatter_is_seldom_sent_away() -> None:
     mark = "# fmt: " + "skip"
     kept = [

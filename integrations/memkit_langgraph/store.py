@@ -138,7 +138,7 @@ class MemkitStore(BaseStore):
             for attempt in range(_ATTEMPTS):
                 self._shelf.follow()
                 now = self._bank.now()
-                expired = [entry for entry in self._shelf.entries(()) if entry.expired(now)]
+                expired = [entry for entry in self._shelf.entries(()) if entry.is_expired(now)]
                 drafts = self._shelf.drafts([Put(entry.namespace, entry.key) for entry in expired], now)
                 if self._written(drafts, now, last=attempt == _ATTEMPTS - 1):
                     break
@@ -225,7 +225,7 @@ class MemkitStore(BaseStore):
     def _text(self, value: Any) -> str:
         """Redacted as it is written: what a model, a set or another mapping holds is text only then."""
         try:
-            return as_text(_redacted(json.loads(as_text(value)), self._bank.redacted))
+            return as_text(_redacted(json.loads(as_text(value)), self._bank.redact))
         except RecursionError:
             raise InvalidInput("the value is nested too deeply", fix="store it as text, or flatten it") from None
 
@@ -296,7 +296,7 @@ class MemkitStore(BaseStore):
         unexpired_at = now if self._omits else None
         if isinstance(op, GetOp):
             entry = self._shelf.get(tuple(op.namespace), str(op.key))
-            if entry is None or (self._omits and entry.expired(now)):
+            if entry is None or (self._omits and entry.is_expired(now)):
                 return None
             if op.refresh_ttl:
                 read.append(entry)

@@ -40,8 +40,8 @@ class Heard(Protocol):
 class ChatDialect(Protocol):
     path: str
 
-    def asked(self, body: Mapping[str, Any]) -> ChatRequest | None: ...
-    def injected(self, body: Mapping[str, Any], block: str) -> JSON: ...
+    def read_request(self, body: Mapping[str, Any]) -> ChatRequest | None: ...
+    def inject(self, body: Mapping[str, Any], block: str) -> JSON: ...
     def heard(self) -> Heard: ...
 
 
@@ -103,10 +103,10 @@ class HeardParts:
 class Chat:
     path = "/chat/completions"
 
-    def asked(self, body: Mapping[str, Any]) -> ChatRequest | None:
+    def read_request(self, body: Mapping[str, Any]) -> ChatRequest | None:
         return _asked(body.get("messages"))
 
-    def injected(self, body: Mapping[str, Any], block: str) -> JSON:
+    def inject(self, body: Mapping[str, Any], block: str) -> JSON:
         return {**body, "messages": _with_block(_list(body["messages"]), block, "text")}
 
     def heard(self) -> Heard:
@@ -127,11 +127,11 @@ class Responses:
 
     path = "/responses"
 
-    def asked(self, body: Mapping[str, Any]) -> ChatRequest | None:
+    def read_request(self, body: Mapping[str, Any]) -> ChatRequest | None:
         given = body.get("input")
         return _asked([{"role": "user", "content": given}] if isinstance(given, str) else given)
 
-    def injected(self, body: Mapping[str, Any], block: str) -> JSON:
+    def inject(self, body: Mapping[str, Any], block: str) -> JSON:
         own = body.get("instructions")
         return {**body, "instructions": f"{own}\n\n{block}" if isinstance(own, str) and own else block}
 

@@ -169,7 +169,7 @@ class _Proxy:
             request: Any = json.loads(body)
         except (ValueError, RecursionError):
             return None, body  # the API says what is wrong with it
-        asked = dialect.asked(request) if isinstance(request, dict) else None
+        asked = dialect.read_request(request) if isinstance(request, dict) else None
         if asked is None:
             return None, body
         recalled = await talk.arecall(asked.query)
@@ -180,7 +180,7 @@ class _Proxy:
         if recalled.block:
             # whatever does not go into JSON again, the app gets an answer to its own words
             with contextlib.suppress(ValueError, RecursionError):
-                body = json.dumps(dialect.injected(request, recalled.block)).encode()  # ASCII: half an emoji passes
+                body = json.dumps(dialect.inject(request, recalled.block)).encode()  # ASCII: half an emoji passes
         return Exchange(talk, asked, recalled, dialect.heard(), attempt), body
 
     async def _pass(self, asgi: Message, body: bytes, exchange: Exchange | None, receive: Receive, send: Send) -> None:

@@ -77,14 +77,14 @@ class Call:
         body = options.json_data
         if dialect is None or str(options.method).lower() != "post" or not isinstance(body, dict):
             return None
-        asked = dialect.asked(body)
+        asked = dialect.read_request(body)
         return None if asked is None else cls(dialect, asked, dialect.heard())
 
     def with_memory(self, options: Any, recalled: Recalled) -> Any:
         self.recalled = recalled
         if not recalled.block:
             return options
-        return options.model_copy(update={"json_data": self.dialect.injected(options.json_data, recalled.block)})
+        return options.model_copy(update={"json_data": self.dialect.inject(options.json_data, recalled.block)})
 
     @property
     def reply(self) -> str:

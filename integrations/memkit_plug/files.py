@@ -119,7 +119,7 @@ class Files:
                 if not left:
                     raise
 
-    def decided(self, decision_id: str) -> Op | None:
+    def find_op(self, decision_id: str) -> Op | None:
         """The first op of an earlier change."""
         ops = self._bank.ops(op_id=make_op_id(decision_id, 0))
         return ops[0] if ops else None
@@ -128,7 +128,7 @@ class Files:
         text = draft.text or ""
         if draft.metadata is not None:
             path, _, content = text.partition("\n")
-            text = f"{path}\n{self._bank.redacted(content)}"
+            text = f"{path}\n{self._bank.redact(content)}"
             draft = replace(draft, text=text)
         if has_surrogates(text) or "\x00" in text.partition("\n")[0]:
             raise InvalidText("a file holds what cannot be written as UTF-8", fix="repair the text")

@@ -120,7 +120,7 @@ class MemkitMemoryStore:
         return "u_" + digest(["harness", *self._scope, operation.id])[:28]
 
     def _receipt(self, operation: MemoryOperation) -> MemoryMutation | None:
-        op = self._files.decided(self._decision(operation))
+        op = self._files.find_op(self._decision(operation))
         if op is None:
             return None
         if _fingerprint(op) != operation.fingerprint:

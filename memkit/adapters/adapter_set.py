@@ -224,7 +224,7 @@ class AdapterSet:
         return self.registry.publish(folder)
 
     def list(self) -> Adapters:
-        return self.registry.known()
+        return self.registry.list_known()
 
     def serving(self, alias: str | None = None) -> AliasState:
         """What this process serves. It may lag behind `registry.alias` for as long as a swap takes."""

@@ -145,7 +145,7 @@ class Registry:
     def digests(self) -> list[str]:
         return sorted(entry.name for entry in os.scandir(self.root) if _DIGEST.fullmatch(entry.name))
 
-    def known(self) -> list[RegisteredAdapter]:
+    def list_known(self) -> list[RegisteredAdapter]:
         named: dict[str, list[str]] = {}
         for state in self.aliases().values():
             for digest in state.digests:
@@ -317,7 +317,7 @@ class Registry:
             for generation in self._generations(state, keep):
                 if digest in generation.digests:
                     return f"{state.alias} can roll back to it"
-        if self.in_use.held(digest):
+        if self.in_use.is_held(digest):
             return "a process has it loaded"
         if time.time() - (self.root / digest).stat().st_mtime < min_age_s:
             return "it was published a short while ago"

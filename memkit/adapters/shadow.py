@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from memkit.adapters._sqlite import typed
+from memkit.adapters._sqlite import typed_errors
 from memkit.adapters.router import Lease
 from memkit.errors import MemkitError, ModelError
 from memkit.models import JSON, normalise
@@ -145,7 +145,7 @@ class ShadowLog:
             "\x1f".join(one.candidate_ops),
             one.error,
         )
-        with self._lock, typed(self._path, _MEND), closing(self._open()) as db, db:
+        with self._lock, typed_errors(self._path, _MEND), closing(self._open()) as db, db:
             db.execute("INSERT INTO compared VALUES (NULL,?,?,?,?,?,?,?,?,?,?)", row)
             db.execute("DELETE FROM compared WHERE n <= (SELECT MAX(n) FROM compared) - ?", (_KEEP,))
 
@@ -153,7 +153,7 @@ class ShadowLog:
         """Oldest first."""
         if not self._path.exists():
             return []
-        with self._lock, typed(self._path, _MEND), closing(self._open()) as db:
+        with self._lock, typed_errors(self._path, _MEND), closing(self._open()) as db:
             rows = db.execute("SELECT * FROM compared WHERE ?1 IS NULL OR alias = ?1 ORDER BY n", (alias,)).fetchall()
         return [
             ShadowPair(*row[1:8], live_ops=_split(row[8]), candidate_ops=_split(row[9]), error=row[10]) for row in rows
@@ -163,7 +163,7 @@ class ShadowLog:
         """Destroy what it knows of a user; no byte of it stays readable."""
         if not self._path.exists():
             return 0
-        with self._lock, typed(self._path, _MEND), closing(self._open()) as db:
+        with self._lock, typed_errors(self._path, _MEND), closing(self._open()) as db:
             with db:
                 gone = db.execute("DELETE FROM compared WHERE user_id = ?", (user_id,)).rowcount
             db.execute("VACUUM")

@@ -40,7 +40,7 @@ DEFAULT_STORE = Path("./memory")
 def list_(store: Store = DEFAULT_STORE, json: Json = False) -> None:
     """Adapters, and what the aliases name."""
     with _registry(store) as registry:
-        known, aliases = registry.known(), registry.aliases()
+        known, aliases = registry.list_known(), registry.aliases()
     if json:
         show.as_json({"adapters": [_known(one) for one in known], "aliases": [_alias(s) for s in aliases.values()]})
         return

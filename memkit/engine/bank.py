@@ -91,9 +91,9 @@ class LiveBank:
         return cls(BankIndex.build(records, vectors), seq, BankState({record.id: record for record in records}, seq))
 
     @classmethod
-    def joined(cls, parts: Sequence[LiveBank]) -> LiveBank:
+    def join(cls, parts: Sequence[LiveBank]) -> LiveBank:
         """Several banks of one user as one, to be read."""
-        return cls(BankIndex.joined([part.index for part in parts]), max(part.seq for part in parts))
+        return cls(BankIndex.join([part.index for part in parts]), max(part.seq for part in parts))
 
     def __len__(self) -> int:
         return len(self.state if self._index is None else self._index)
@@ -165,4 +165,4 @@ def _updated(
     if not changed and not removed:
         return index
     vectors = embedder.embed([embed_text(record) for record in changed]) if changed else ()
-    return index.updated(list(zip(changed, vectors, strict=True)), removed)
+    return index.with_changes(list(zip(changed, vectors, strict=True)), removed)

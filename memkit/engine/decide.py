@@ -103,7 +103,7 @@ def _split(
     live, drafts, ops = task.live, list[OpDraft](), list[Op]()
     for fact in facts:
         live = live.after(ops, embedder)
-        shown = shortlist.shown(live, [fact.text], each=served.candidates, room=served.candidates)
+        shown = shortlist.pick(live, [fact.text], each=served.candidates, room=served.candidates)
         prompt = manager.render(fact, shown, task.turns)
         call = _call(task, prompt, shown, calls)
         ops = yield from _ask_for_ops(task, served, call, manager.parse, live)
@@ -114,7 +114,7 @@ def _split(
 def _fused(task: Task, served: ServedWith, embedder: Embedder, calls: list[ModelCall]) -> Steps[list[OpDraft]]:
     texts = [turn.text for turn in task.turns if turn.role in ("user", "assistant")] or [task.turns[-1].text]
     shortlist = _shortlist(task, embedder)
-    shown = shortlist.shown(task.live, texts, each=served.candidates, room=served.fused_candidates)
+    shown = shortlist.pick(task.live, texts, each=served.candidates, room=served.fused_candidates)
     role = Fused(served.instructions, served.style("fused"))
     prompt = role.render(task.turns, shown, task.context_turns)
     shown = tuple(prompt.view.shown)  # the prompt's budget may have cut some

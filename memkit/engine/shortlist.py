@@ -34,7 +34,7 @@ class Shortlist:
         self._edition = edition
         self._brought: list[Scored] | None = None
 
-    def shown(self, live: LiveBank | BigBank, texts: Sequence[str], *, each: int, room: int) -> tuple[Shown, ...]:
+    def pick(self, live: LiveBank | BigBank, texts: Sequence[str], *, each: int, room: int) -> tuple[Shown, ...]:
         """At most `room` memories. A bank that fits is shown whole; of a larger one, half is for what is nearest to the
         new `texts` (the best `each` of every text first), the rest for what the EARLIER turns bring; what one of them
         does not need, the other has."""

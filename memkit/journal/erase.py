@@ -67,7 +67,7 @@ def delete_rows(tx: Tx, user_id: str, erasure_id: str, now: datetime) -> None:
     )
 
 
-def unscrubbed(tx: Tx) -> list[str]:
+def list_unscrubbed(tx: Tx) -> list[str]:
     return [row[0] for row in tx.all("SELECT erasure_id FROM erasures WHERE state = 'deleted' ORDER BY n")]
 
 
@@ -75,7 +75,7 @@ def mark_done(tx: Tx, erasure_ids: list[str]) -> None:
     tx.many("UPDATE erasures SET state = 'done' WHERE erasure_id = ?", [(name,) for name in erasure_ids])
 
 
-def begun(tx: Tx) -> list[str]:
+def list_begun(tx: Tx) -> list[str]:
     """Users whose erasure was begun and whose rows are still there."""
     return [row[0] for row in tx.all("SELECT user_id FROM erasures WHERE state = 'begun' ORDER BY n")]
 

@@ -36,7 +36,7 @@ class JournalReader:
         with self._engine.read() as tx:
             return intakes.pending_count(tx, bank)
 
-    def parked(self, user_id: str | None = None) -> list[IntakeState]:
+    def list_parked(self, user_id: str | None = None) -> list[IntakeState]:
         where, params = oplog.scope("b", None, user_id)
         with self._engine.read() as tx:
             return intakes.read_states(tx, f"i.status = 2 AND {where}", params)
@@ -228,7 +228,7 @@ class JournalReader:
         with self._engine.read() as tx:
             return tx.one("SELECT 1 FROM decisions WHERE decision_id = ?", (decision_id,)) is not None
 
-    def unsealed(self, *, after: int = 0, limit: int = _PAGE) -> list[tuple[int, DecisionRecord]]:
+    def read_unsealed(self, *, after: int = 0, limit: int = _PAGE) -> list[tuple[int, DecisionRecord]]:
         """Decisions whose payload is still in the journal, in order, each with its number."""
         with self._engine.read() as tx:
             return trail.read_unsealed(tx, after, limit)
@@ -299,7 +299,7 @@ class JournalReader:
 
     def unfinished_erasures(self) -> list[str]:
         with self._engine.read() as tx:
-            return erase.begun(tx)
+            return erase.list_begun(tx)
 
     def erasures(self) -> list[ErasureReceipt]:
         with self._engine.read() as tx:

@@ -49,7 +49,7 @@ class Records:
     def all(self) -> list[MemoryRecord]:
         return self.pick(range(len(self._made)))
 
-    def taken(self, rows: Sequence[int]) -> Records:
+    def take(self, rows: Sequence[int]) -> Records:
         """Those of some rows; `rows` is kept."""
         origins = self._origins
         return Records(
@@ -63,7 +63,7 @@ class Records:
         self._made += more.all()
 
     @classmethod
-    def joined(cls, parts: Sequence[Records]) -> Records:
+    def join(cls, parts: Sequence[Records]) -> Records:
         """Those of `parts`, one after the other."""
         origins = [(part, row) for part, one in enumerate(parts) for row in range(len(one))]
 

@@ -44,14 +44,14 @@ class BankIndex:
         return cls(Rows.of(_batch(columns, vectors, stored)))
 
     @classmethod
-    def joined(cls, parts: Sequence[BankIndex]) -> BankIndex:
+    def join(cls, parts: Sequence[BankIndex]) -> BankIndex:
         """The rows of several banks as one: what a search over all of a user's banks ranks."""
         parts = [part for part in parts if len(part)] or list(parts[:1])
         if len(parts) < 2:
             return parts[0] if parts else cls.build((), None)
-        return cls(Rows.of(RowBatch.joined([part.rows.batch() for part in parts])))
+        return cls(Rows.of(RowBatch.join([part.rows.batch() for part in parts])))
 
-    def updated(
+    def with_changes(
         self, changed: Sequence[tuple[MemoryRecord, NDArray[np.float32]]], removed: Collection[str]
     ) -> BankIndex:
         """The index after `changed` memories were added or rewritten and `removed` ones (ids) ended."""
@@ -70,8 +70,8 @@ class BankIndex:
                 fix="embed the whole bank with the embedder that is configured",
             )
         if added.numbers[0, 0] > left.seqs[-1]:
-            return BankIndex(left.followed(added))
-        return BankIndex(Rows.of(RowBatch.joined([left.batch(), Rows.of(added).batch()])))
+            return BankIndex(left.with_batch(added))
+        return BankIndex(Rows.of(RowBatch.join([left.batch(), Rows.of(added).batch()])))
 
     def __len__(self) -> int:
         return len(self.rows)

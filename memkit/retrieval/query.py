@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit.memo import remembered
+from memkit.memo import remember
 from memkit.models import Kind, MemoryRecord
 from memkit.retrieval.lexicon import pair_keys, term_key
 from memkit.retrieval.postings import Keys
@@ -86,7 +86,7 @@ def read_query(query: Query) -> ParsedQuery:
     return _read(query.text, query.now.date() if query.now is not None else None)
 
 
-@remembered(4_096)
+@remember(4_096)
 def _read(text: str, today: date | None) -> ParsedQuery:
     """Replays and evaluations ask the same of many banks."""
     folded = words(text)

@@ -144,7 +144,7 @@ class Rows:
     def without(self, gone: Sequence[int]) -> Rows:
         return Rows(self._shelf, self._count - len(gone), np.delete(self._where, gone)) if gone else self
 
-    def followed(self, batch: RowBatch) -> Rows:
+    def with_batch(self, batch: RowBatch) -> Rows:
         """With the rows of `batch` behind the others."""
         first = self._shelf.put(batch) if self._end <= 2 * self._count + 32 else None
         if first is None:  # the shelf is full, or mostly of rows that ended
@@ -169,8 +169,8 @@ class Rows:
             np.stack(list(self.traits.values())),
             self.vectors,
             1.0,
-            postings.moved(self._row_at),
-            shelf.records.taken(where),
+            postings.move(self._row_at),
+            shelf.records.take(where),
         )
 
     @property

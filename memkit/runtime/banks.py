@@ -228,7 +228,7 @@ class BankReader:
 
         if len(banks) == 1:
             return self._load(*banks[0])
-        return LiveBank.joined([self._at((bank.user_id, bank.agent_id), [(bank, seq)], epoch) for bank, seq in banks])
+        return LiveBank.join([self._at((bank.user_id, bank.agent_id), [(bank, seq)], epoch) for bank, seq in banks])
 
     def _load(self, bank: Bank, seq: int) -> LiveBank:
         count = self._journal.count_live(bank=bank)

@@ -24,7 +24,7 @@ _WORD = re.compile(r"\w{2,}")
 MAX_WORDS = 32
 
 
-def preselected(
+def preselect(
     handle: Handle, scope: Any, vector: NDArray[np.float32] | None, text: str, limit: int, condition: Condition
 ) -> list[str]:
     """Ids of at most `2 * limit` live rows of `scope`, sorted. `handle` stays at one version meanwhile."""
@@ -32,7 +32,7 @@ def preselected(
     live = every([scope, equals("deleted", False), *([] if pushed is None else [pushed])])
     if not complete:
         # What SQL cannot say is decided row by row; the vector search is then confined to the rows that passed.
-        columns = layout.present(handle.schema, layout.SCALARS)
+        columns = layout.present_columns(handle.schema, layout.SCALARS)
         matching = _matching(handle.search().where(live).select(columns).to_arrow(), condition)
         if len(matching) <= limit:
             return sorted(matching)

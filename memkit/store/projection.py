@@ -17,7 +17,7 @@ from memkit.filters import Condition
 from memkit.store import schema as layout
 from memkit.store.compile import among, differs, equals, every
 from memkit.store.lance import Batch, Handle, Schema, forked_after_loading, modules, scan, schema_notes
-from memkit.store.preselect import preselected
+from memkit.store.preselect import preselect
 from memkit.store.table import LanceTable, Lock
 from memkit.store.values import EraseReport, MaintenanceReport, ProjectedRow, Slice, TableProblem
 
@@ -193,13 +193,13 @@ class Projection:
         search, and those that share the rarest words with `text`. Deterministic; only this scope's rows count."""
 
         def work(_: Handle | None) -> Slice:
-            pinned = self._table.pinned()
+            pinned = self._table.pin_version()
             if pinned is None:
                 return self._empty()
             self._verify(pinned.schema)
             scope = _scope(user_id, agent_id)
             wanted_kinds = [] if kinds is None else [among("kind", kinds)]
-            ids = preselected(pinned, every([scope, *wanted_kinds]), vector, text, limit, condition or Condition())
+            ids = preselect(pinned, every([scope, *wanted_kinds]), vector, text, limit, condition or Condition())
             wanted = every([scope, among("id", [layout.WATERMARK_ID, *ids])])
             return self._decode(pinned.search().where(wanted).to_arrow(), user_id, agent_id, kinds)
 
@@ -268,7 +268,7 @@ class Projection:
             return [TableProblem("unreadable", str(error))]
 
     def _examine(self, handle: Handle | None) -> list[TableProblem]:
-        found = [TableProblem("quarantine", f"{path.name} was moved aside") for path in self._table.quarantined()]
+        found = [TableProblem("quarantine", f"{path.name} was moved aside") for path in self._table.list_quarantined()]
         if handle is None:
             return found
         self._verify(handle.schema)
@@ -300,7 +300,7 @@ class Projection:
 
 
 def _read_watermark(handle: Handle, columns: Sequence[str] | None = None) -> int:
-    wanted = list(columns or layout.present(handle.schema))
+    wanted = list(columns or layout.present_columns(handle.schema))
     rows = handle.search().where(equals("user_id", layout.WATERMARK_USER)).select(wanted).to_arrow()
     return max(rows.column("seq").to_pylist(), default=0)
 

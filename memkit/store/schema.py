@@ -75,7 +75,7 @@ def later_field() -> Any:
     return pa.field(LATER, pa.timestamp("us", "UTC"))
 
 
-def present(schema: Schema, columns: Sequence[str] = COLUMNS) -> list[str]:
+def present_columns(schema: Schema, columns: Sequence[str] = COLUMNS) -> list[str]:
     """`columns`, but for the one that older tables lack."""
     return [name for name in columns if name != LATER or name in schema.names]
 
@@ -140,7 +140,7 @@ def to_slice(
     if not bool((np.diff(seqs[rows]) > 0).all()):
         order = [row for _, _, row in sorted(zip(seqs[rows].tolist(), [ids[row] for row in order], order, strict=True))]
     if order != list(range(len(ids))):
-        columns = taken(columns, order)
+        columns = take(columns, order)
         vectors = vectors[np.asarray(order, np.int64)]
     return Slice(columns, to_columns(columns), _stored(columns), vectors, watermark), bad
 
@@ -155,7 +155,7 @@ def flat_columns(table: Batch) -> dict[str, Any]:
     """The scalar columns, each in one piece; times as microseconds."""
     _, pa = modules()
     found: dict[str, Any] = {}
-    there = present(table.schema, SCALARS)
+    there = present_columns(table.schema, SCALARS)
     for name in SCALARS:
         column = table.column(name) if name in there else pa.nulls(table.num_rows, pa.int64())
         if isinstance(column, pa.ChunkedArray):
@@ -164,7 +164,7 @@ def flat_columns(table: Batch) -> dict[str, Any]:
     return found
 
 
-def taken(columns: Mapping[str, Any], rows: Sequence[int]) -> dict[str, Any]:
+def take(columns: Mapping[str, Any], rows: Sequence[int]) -> dict[str, Any]:
     _, pa = modules()
     batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     return dict(zip(columns, batch.take(pa.array(rows, pa.int64())).columns, strict=True))
@@ -238,7 +238,7 @@ def _stored(columns: Mapping[str, Any]) -> Records:
     from memkit.retrieval.columns import Records
 
     def make(rows: list[int]) -> list[MemoryRecord]:
-        lists = [column.to_pylist() for column in taken(columns, rows).values()]
+        lists = [column.to_pylist() for column in take(columns, rows).values()]
         return [record_of(row) for row in zip(*lists, strict=True)]
 
     return Records([None] * len(columns["id"]), make)

@@ -97,7 +97,7 @@ def inspect(
     embedder = embedder or make_embedder("hash")
     topics = learn_topics(source, users)
     out = Inspection()
-    for episode in source.episodes(users):
+    for episode in source.trajectories(users):
         _count(out, episode)
         credited = credit(episode, topics, embedder)
         out.probes += episode_probes(episode, topics, embedder)
@@ -202,10 +202,10 @@ def show(found: Inspection, console: Console, decode: Callable[[Sequence[int]], 
     for decision, given in found.samples:
         said = "no label" if given is None else f"y = {given.y:g}, weight {given.weight:g}, {given.why}"
         console.print(Text(f"\n{decision.role} {decision.decision_id}: {said}", style="bold"))
-        console.print(masked(decision, given, decode))
+        console.print(colour(decision, given, decode))
 
 
-def masked(decision: Decision, given: Credit | None, decode: Callable[[Sequence[int]], str] | None = None) -> Any:
+def colour(decision: Decision, given: Credit | None, decode: Callable[[Sequence[int]], str] | None = None) -> Any:
     """The prompt dimmed, for no loss is on it; the reply in colour: green to be repeated, red to be avoided."""
     from rich.text import Text
 

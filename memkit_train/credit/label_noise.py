@@ -72,7 +72,7 @@ def _level(words: Collection[str], text: str | Collection[str]) -> int:
     return int(LEVELS * len(known.intersection(words)) / len(words)) if words else 0
 
 
-def doubted(cases: Sequence[CreditedDecision]) -> set[str]:
+def find_doubtful(cases: Sequence[CreditedDecision]) -> set[str]:
     """Ids of the decisions whose good labels are better not imitated."""
     if len(cases) < LEAST:
         return set()

@@ -28,7 +28,7 @@ def probes(
     source: TrajectorySource, topics: Topics, users: Sequence[str] | None = None, *, embedder: Embedder | None = None
 ) -> Iterator[LoggedQuestion]:
     embedder = embedder or make_embedder("hash")
-    for episode in source.episodes(users):
+    for episode in source.trajectories(users):
         yield from episode_probes(episode, topics, embedder)
 
 

@@ -11,7 +11,7 @@ from memkit.models import JSON
 from memkit_train.log.source import TrajectorySource
 from memkit_train.replay.env import Env, Policy, State, Step, Trail
 from memkit_train.replay.script import scripts_of
-from memkit_train.rewards.trial import described
+from memkit_train.rewards.trial import describe_op
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ def states_of(
     """Logged states with their subjects: all, or a sample of `limit` that depends on the seed alone."""
     found = [
         (episode.subject, state)
-        for episode in source.episodes(users)
+        for episode in source.trajectories(users)
         for script in scripts_of(episode)
-        for state in env.logged(script)
+        for state in env.list_states(script)
         if not state.over
     ]
     if limit is not None and len(found) > limit:
@@ -117,7 +117,7 @@ def _case(user: str, ours: Trail, theirs: Trail) -> StatePair:
         user,
         tuple(f"{turn.speaker or turn.role}: {turn.text}" for turn in step.scene.turns),
         tuple(shown.values()),
-        tuple(described(op.action, op.before, op.after) for op in step.scene.ops),
+        tuple(describe_op(op.action, op.before, op.after) for op in step.scene.ops),
         _decided(step),
         _decided(other),
     )
@@ -125,7 +125,7 @@ def _case(user: str, ours: Trail, theirs: Trail) -> StatePair:
 
 def _decided(step: Step) -> SideDecision:
     return SideDecision(
-        tuple(described(op.action, op.before, op.after) for op in step.ops),
+        tuple(describe_op(op.action, op.before, op.after) for op in step.ops),
         tuple((call.role, call.reply.text if call.reply else "") for call in step.calls),
         f"{type(step.error).__name__}: {step.error.what}" if step.error else "",
     )

@@ -117,7 +117,7 @@ def _users(source: StoreSource, side: Side, split: Split, embedder: Embedder) ->
         by_side["heldout" if split.is_heldout(source.subject(user)) else "train"].append(user)
     topics = learn_topics(source, by_side["train"])
     for name, users in by_side.items():
-        for episode in source.episodes(users) if side in (name, "all") else ():
+        for episode in source.trajectories(users) if side in (name, "all") else ():
             scored = scores(credit(episode, topics, embedder).credits)
             yield [
                 ExportedDecision(one, scored.get(one.decision_id), episode.subject, name) for one in episode.decisions

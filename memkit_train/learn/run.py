@@ -155,7 +155,7 @@ def in_order(
     return ordered
 
 
-def mixed(rows: Sequence[T], replay: Sequence[T], share: float, seed: int) -> list[T]:
+def mix_in(rows: Sequence[T], replay: Sequence[T], share: float, seed: int) -> list[T]:
     """Rows with replayed ones among them, so that these are `share` of all that are drawn: the same fixed set in every
     run keeps what the base could do before. What they weigh comes on top: guard rows weigh 0.3, so `in_order` then
     takes three in ten of them, and a share of 0.1 is about 0.03 of what is trained on."""

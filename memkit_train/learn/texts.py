@@ -41,7 +41,9 @@ def token_rows(rows: Iterable[TokenRow | TextRow], reader: TokenReader) -> list[
 def repeatable(replay: Iterable[TokenRow | TextRow], reader: TokenReader) -> list[TokenRow]:
     """Those of the rows to be mixed in that this model can read. A run does not hang on the others."""
     return [
-        row for row in token_rows(replay, reader) if reader.speaks(row) and short(row, reader) and known(row, reader)
+        row
+        for row in token_rows(replay, reader)
+        if reader.speaks(row) and short(row, reader) and knows_tokens(row, reader)
     ]
 
 
@@ -50,7 +52,7 @@ def short(row: TokenRow, reader: TokenReader) -> bool:
     return len(row.prompt_ids) + len(row.completion_ids) <= reader.max_tokens
 
 
-def known(row: TokenRow, reader: TokenReader) -> bool:
+def knows_tokens(row: TokenRow, reader: TokenReader) -> bool:
     """Whether all its ids are tokens of this model: an old log does not name its tokenizer."""
     return max(*row.prompt_ids, *row.completion_ids) < reader.vocab_size
 

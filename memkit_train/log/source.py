@@ -79,7 +79,7 @@ class TrajectorySource(Protocol):
 
     def answers(self, *, user_id: str | None = None) -> Iterator[AnswerEvent]: ...
 
-    def episodes(self, users: Sequence[str] | None = None) -> Iterator[Trajectory]:
+    def trajectories(self, users: Sequence[str] | None = None) -> Iterator[Trajectory]:
         """One user at a time."""
         ...
 
@@ -121,11 +121,11 @@ class StoreSource:
     def subject(self, user_id: str) -> str:
         return self.journal.subject(user_id)
 
-    def erased(self, subjects: Iterable[str]) -> set[str]:
+    def find_erased(self, subjects: Iterable[str]) -> set[str]:
         """Those of these opaque ids whose users are no longer in the store."""
         return set(subjects) - {self.subject(info.user_id) for info in self.journal.users()}
 
-    def closed(self) -> dict[str, tuple[str, ...]]:
+    def list_closed(self) -> dict[str, tuple[str, ...]]:
         """User → agents whose banks may not be learned from; users without such a bank are left out."""
         self._ask_anew()
         found = {
@@ -171,9 +171,9 @@ class StoreSource:
         return self._banks[bank]
 
     def watermark(self) -> Watermark:
-        newest = self.journal.unsealed()
+        newest = self.journal.read_unsealed()
         number = newest[-1][0] if newest else 0
-        while newest and (newest := self.journal.unsealed(after=number)):
+        while newest and (newest := self.journal.read_unsealed(after=number)):
             number = newest[-1][0]
         return Watermark(max(number, self._table.last_seq()), self.journal.last_seq())
 
@@ -191,7 +191,7 @@ class StoreSource:
                 yield from (one for one in found if one.intake_id not in barred and self._may_read(one))
             last = max(last, self._table.last_seq())
             while True:
-                hot = self.journal.unsealed(after=last)
+                hot = self.journal.read_unsealed(after=last)
                 if self._table.last_seq() > last:
                     break  # sealed meanwhile: read it from there
                 if not hot:
@@ -220,7 +220,7 @@ class StoreSource:
             if "answer" in payload and self.may_learn(bank.user_id, bank.agent_id, payload["served"]):
                 yield answer_event(trace.trace_id, bank, trace.state_seq, payload, trace.created_at)
 
-    def episodes(self, users: Sequence[str] | None = None) -> Iterator[Trajectory]:
+    def trajectories(self, users: Sequence[str] | None = None) -> Iterator[Trajectory]:
         """What somebody forbids while this runs is left out from the next user on."""
         barred = self.journal.untrainable_intakes()
         for user_id in self.users() if users is None else users:

@@ -69,7 +69,7 @@ class Amend:
     """Of all samples."""
 
 
-def amended(
+def find_amends(
     config: TrainConfig,
     parent: Path | None,
     *,
@@ -91,7 +91,7 @@ def amended(
         topics = learn_topics(source, everybody)
         for done in range(0, len(learned), USERS):
             left = None if most is None else max(0, most - found["blamed"])
-            cases = list(blamed(source, learned[done : done + USERS], topics, env))[:left]
+            cases = list(find_blamed(source, learned[done : done + USERS], topics, env))[:left]
             standing = to_blame(cases, answers)
             made = amend(env, standing, policy, answers, config.method.amends)
             rows += map(row_of, made)
@@ -128,12 +128,12 @@ def deciding(
                 frozen.close()
 
 
-def blamed(source: StoreSource, users: Sequence[str], topics: Topics, env: Env) -> Iterator[BlamedDecision]:
+def find_blamed(source: StoreSource, users: Sequence[str], topics: Topics, env: Env) -> Iterator[BlamedDecision]:
     """Of decisions whose token ids are in the log: what a hosted model wrote has no twin among local samples."""
-    for episode in source.episodes(users):
+    for episode in source.trajectories(users):
         known = {one.decision.decision_id: one for one in faults(episode, topics, env.embedder)}
         for script in scripts_of(episode) if known else ():
-            states = env.logged(script)
+            states = env.list_states(script)
             for at, scene in enumerate(script.scenes):
                 here = [known[one] for one in scene.decision_ids if one in known]
                 for fault in here:
@@ -184,7 +184,7 @@ def _others(case: BlamedDecision, trails: Sequence[Trail]) -> Iterator[tuple[Gen
             ops = [op for op in trail.ops if op.decision_id == logged.decision_id]
             first.setdefault(reply.token_ids, (reply, trail, ops))
     for ids, (reply, trail, ops) in first.items():
-        if ids != logged.token_ids and case.fault.mended(ops, list(trail.end.live.state)):
+        if ids != logged.token_ids and case.fault.mends(ops, list(trail.end.live.state)):
             yield reply, times[ids], trail.end.live
 
 

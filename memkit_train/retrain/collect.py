@@ -12,7 +12,7 @@ from memkit.models import JSON
 from memkit.seams.embedder import Embedder
 from memkit_train.credit.assign import credit, learn_topics
 from memkit_train.credit.inspect import need_credits, need_labels
-from memkit_train.credit.label_noise import CreditedDecision, doubted
+from memkit_train.credit.label_noise import CreditedDecision, find_doubtful
 from memkit_train.credit.labels import labels, said_at
 from memkit_train.credit.questions import episode_probes
 from memkit_train.credit.rows import rows, scores
@@ -98,7 +98,7 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
     cases: list[CreditedDecision] = []
     sampled: list[Decision] = []
     asked: Counter[tuple[str, str]] = Counter()
-    for episode in source.episodes(train):
+    for episode in source.trajectories(train):
         credited = credit(episode, topics, embedder)
         said += labels(episode)
         out.labelled = max(filter(None, (out.labelled, *said_at(episode))), default=None)
@@ -127,7 +127,7 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
     split = Split(config.data.split_seed, config.data.heldout_share)
     for one in filter(None, (split, _aside(config))):
         check_leaks((*found, *out.replay), (), one)
-    doubts = doubted(cases)
+    doubts = find_doubtful(cases)
     out.rows = found = [row for row in found if row.ref not in doubts]
     _same_prompts(config, sampled)
     if not config.method.amends:
@@ -204,13 +204,13 @@ def _same_prompts(config: TrainConfig, sampled: Sequence[Decision]) -> None:
 def count_labels(source: StoreSource, config: TrainConfig, since: datetime | None = None) -> int:
     """Labels of the users to learn from that were made after `since`: what a minimum of new ones is counted in."""
     train, _ = sides(source, config)
-    times = (at for episode in source.episodes(train) for at in said_at(episode))
+    times = (at for episode in source.trajectories(train) for at in said_at(episode))
     return sum(since is None or at > since for at in times)
 
 
-def judged(source: StoreSource, config: TrainConfig, embedder: Embedder) -> Iterator[HeldOut]:
+def read_heldout(source: StoreSource, config: TrainConfig, embedder: Embedder) -> Iterator[HeldOut]:
     """The held-out users with their talk and what can be asked of it. Topics come from those to learn from."""
     train, held = sides(source, config)
     topics: Topics = learn_topics(source, train)
-    for episode in source.episodes(held):
+    for episode in source.trajectories(held):
         yield from held_out(episode, list(episode_probes(episode, topics, embedder)))

@@ -166,7 +166,7 @@ class TrainConfig(Section):
             raise ValueError("method.amends takes decisions of the manager again: name it in data.roles, in split mode")
         return self
 
-    def resolved(self) -> JSON:
+    def resolve(self) -> JSON:
         return self.model_dump(mode="json")
 
 
@@ -188,11 +188,11 @@ def load(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig:
         ) from None
 
 
-def dumped(config: TrainConfig) -> str:
+def dump(config: TrainConfig) -> str:
     """The resolved form as YAML."""
     import yaml
 
-    return yaml.safe_dump(config.resolved(), sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(config.resolve(), sort_keys=False, allow_unicode=True)
 
 
 def _read(path: Path) -> dict[str, Any]:

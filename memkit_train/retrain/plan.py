@@ -141,7 +141,7 @@ def _sized(
     data: JSON,
     findings: list[PlanFinding],
 ) -> Plan:
-    from memkit_train.learn.texts import TokenReader, known, short, token_rows
+    from memkit_train.learn.texts import TokenReader, knows_tokens, short, token_rows
 
     context = model.get("max_position_embeddings") or 1 << 30
     reader = TokenReader.of(
@@ -153,7 +153,7 @@ def _sized(
     if long:
         what = f"{long} of {len(rows)} rows are longer than {reader.max_tokens} tokens and left out"
         findings.append(PlanFinding("warning", what, "raise method.max_tokens, or use a model with a longer context"))
-    if any(not known(row, reader) for row in rows):
+    if any(not knows_tokens(row, reader) for row in rows):
         findings.append(
             PlanFinding(
                 "error",
@@ -167,7 +167,7 @@ def _sized(
     parameters = _parameters(folder)
     extra = _adapter_parameters(model, config.method.lora_r)
     return Plan(
-        config.resolved(),
+        config.resolve(),
         data,
         0 if prepared is None else prepared.steps,
         tokens,

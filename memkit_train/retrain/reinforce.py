@@ -66,7 +66,7 @@ def learn(
     )
 
 
-def polished(
+def polish_adapter(
     config: TrainConfig,
     parent: Path,
     output: Path,

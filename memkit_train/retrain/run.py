@@ -38,19 +38,19 @@ from memkit_train.report import RunFolder, write_report
 from memkit_train.retrain.ancestry import check_unseen, taught
 from memkit_train.retrain.collect import collect, count_labels, open_source
 from memkit_train.retrain.config import TrainConfig
-from memkit_train.retrain.exam import evaluation, tried
+from memkit_train.retrain.exam import evaluation, examine
 from memkit_train.retrain.publish import Lineage, publish
 from memkit_train.retrain.stages import (
     AMENDS,
     REPLAY,
     ROWS,
     amend_blamed,
+    describe_training,
     material,
     parent_of,
     probe_pairs,
     registry_path,
     train,
-    trained,
 )
 
 if TYPE_CHECKING:
@@ -96,14 +96,14 @@ def retrain(
     """`force`: whatever the watermark says. `resume`: go on with an unfinished run of this configuration. `smoke`: try
     every stage on a few rows and users; publishes nothing and leaves the watermark alone."""
     now = now or datetime.now(UTC)
-    with locked(config.output):
+    with lock_output(config.output):
         again = resume and not smoke
         if not again or _unfinished(config) is None:
             try:
                 _enough_new(config, force=force or smoke)
             except NothingNew as error:
                 return RunOutcome("nothing", str(error))
-        run = begun(config, "retrain", resume=again, smoke=smoke, now=now)
+        run = begin(config, "retrain", resume=again, smoke=smoke, now=now)
         return _Retraining(config, run, tick, now, smoke).go()
 
 
@@ -113,8 +113,8 @@ def imitate(
     """Collect and train, without a verdict: for looking at what a log teaches."""
     open_source(config).close()  # before a registry is made beside a store that is not there
     now = datetime.now(UTC)
-    with locked(config.output):
-        run = begun(config, "sft", resume=resume, smoke=smoke, now=now)
+    with lock_output(config.output):
+        run = begin(config, "sft", resume=resume, smoke=smoke, now=now)
         one = _Retraining(config, run, tick, now, smoke)
         try:
             _, parent = one.parent()
@@ -132,8 +132,8 @@ def reinforce(
     """Reinforcement learning, without a verdict, as the `online` section says."""
     from memkit_train.retrain.reinforce import learn
 
-    with locked(config.output):
-        run = begun(config, config.online.algorithm, resume=resume, smoke=smoke, now=datetime.now(UTC))
+    with lock_output(config.output):
+        run = begin(config, config.online.algorithm, resume=resume, smoke=smoke, now=datetime.now(UTC))
         done = learn(config, run, tick, resume=resume, smoke=smoke)
         run.finish("smoke" if smoke else done.status, digest=done.digest)
         write_report(run)
@@ -149,7 +149,7 @@ def judge(config: TrainConfig, adapter: str, *, tick: Tick | None = None) -> Ver
         folder = Path(adapter) if named is None else registry.path(named)
         parent = parent_of(registry, config)
         check_unseen(config, registry, named, parent)
-        ours, theirs = tried(config, folder, None if parent is None else registry.path(parent), None, tick)
+        ours, theirs = examine(config, folder, None if parent is None else registry.path(parent), None, tick)
     finally:
         registry.close()
     return gate(ours.tables, theirs.tables, limits=config.gate.limits())
@@ -239,22 +239,22 @@ class _Retraining:
         made = train(
             self.config, self.run.path / "train", parent=parent, run=self.run, tick=self.tick, **material(self.run)
         )
-        return trained(self.run, made)
+        return describe_training(self.run, made)
 
     def _polish(self, adapter: Path) -> JSON:
-        from memkit_train.retrain.reinforce import polished
+        from memkit_train.retrain.reinforce import polish_adapter
 
         folder, subjects = self.run.path / "polish", frozenset[str]((self.run.done("collect") or {})["subjects"])
         try:
-            done = polished(self.config, adapter, folder, subjects, self.tick, smoke=self.smoke)
+            done = polish_adapter(self.config, adapter, folder, subjects, self.tick, smoke=self.smoke)
         except OtherData:  # cut short, and they have talked on since: what was begun is of no use
             shutil.rmtree(folder)
-            done = polished(self.config, adapter, folder, subjects, self.tick, smoke=self.smoke)
+            done = polish_adapter(self.config, adapter, folder, subjects, self.tick, smoke=self.smoke)
         return done.to_json() | {"adapter": str(done.adapter.relative_to(self.run.path))}
 
     def _evaluate(self, adapter: Path, parent: Path | None) -> JSON:
         cache = self.run.path / "answers.jsonl"
-        ours, theirs = tried(self.config, adapter, parent, cache, self.tick, self._most(SMOKE_USERS))
+        ours, theirs = examine(self.config, adapter, parent, cache, self.tick, self._most(SMOKE_USERS))
         exposures = None
         if planted := self.run.record.get("canaries", 0):
             exposures = canaries.exposures(
@@ -298,11 +298,11 @@ class _Retraining:
                 sorted(learned_from),
                 parent,
                 self.config.method.seed,
-                _portable(self.config.resolved()),
+                _portable(self.config.resolve()),
             ),
         )
         with open_source(self.config) as source:
-            for subject in source.erased(learned_from):  # while it was trained, or since its parent was
+            for subject in source.find_erased(learned_from):  # while it was trained, or since its parent was
                 self.registry.taint(subject)
         if self.config.data.bundle is not None:
             from memkit_train.log.bundle import put_adapter
@@ -319,12 +319,12 @@ class _Retraining:
         return named, None if named is None else self.registry.path(named)
 
 
-def begun(config: TrainConfig, kind: str, *, resume: bool, now: datetime, smoke: bool = False) -> RunFolder:
+def begin(config: TrainConfig, kind: str, *, resume: bool, now: datetime, smoke: bool = False) -> RunFolder:
     """An unfinished run of this configuration and kind, or a new one. What a `smoke` run leaves behind was cut short,
     so nothing goes on from it."""
     run = _unfinished(config, kind) if resume and not smoke else None
     if run is None:
-        run = RunFolder.begin(next_run(config.output), config.resolved(), now=now)
+        run = RunFolder.begin(next_run(config.output), config.resolve(), now=now)
         run.record |= {"kind": kind, "smoke": smoke}
         run.write()
     return run
@@ -337,7 +337,7 @@ def let_go(config: TrainConfig, run: RunFolder) -> None:
     known = read.get("closed", {})
     with open_source(config) as source:
         users = {source.subject(user): user for user in source.users()}
-        agents = source.closed()
+        agents = source.list_closed()
         closed = {
             one: [digest([one, agent]) for agent in agents[users[one]]]
             for one in read["subjects"]
@@ -361,7 +361,7 @@ def let_go(config: TrainConfig, run: RunFolder) -> None:
 
 
 @contextlib.contextmanager
-def locked(output: Path) -> Generator[None]:
+def lock_output(output: Path) -> Generator[None]:
     """One run per output folder. The lock goes with the process, so a crash leaves nothing to clean up."""
     output.mkdir(parents=True, exist_ok=True)
     handle = os.open(output / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -387,7 +387,7 @@ def _unfinished(config: TrainConfig, kind: str = "retrain") -> RunFolder | None:
     run = next(filter(None, map(RunFolder.readable, reversed(runs(config.output)))), None)
     if run is None or run.finished or run.record.get("smoke") or run.record.get("kind") != kind:
         return None
-    if digest(run.record.get("config")) != digest(config.resolved()):
+    if digest(run.record.get("config")) != digest(config.resolve()):
         return None
     return run
 

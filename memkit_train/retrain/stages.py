@@ -66,7 +66,7 @@ def train(
         parent,
         settings(config, output),
         replay=replay,
-        planted=planted(config, secrets),
+        planted=plant(config, secrets),
         callbacks=[MetricsWriter(run, tick)] if run is not None else [],
     )
     if run is not None:  # the gate asks for these alone: what was planned, but not trained on, nobody can recite
@@ -80,10 +80,10 @@ def amend_blamed(
 ) -> None:
     """Into the run's folder, where the configuration asks for it."""
     if config.method.amends and run.done("amends") is None:
-        from memkit_train.retrain.amends import amended
+        from memkit_train.retrain.amends import find_amends
 
         users = (run.done("collect") or {}).get("subjects")  # whoever came later is not on the run's record
-        rows, found = amended(config, parent, users=users, most=most, tick=tick)
+        rows, found = find_amends(config, parent, users=users, most=most, tick=tick)
         rowfile.save(run.path / AMENDS, rows)
         run.mark("amends", found)
 
@@ -94,7 +94,7 @@ def material(run: RunFolder) -> dict[str, list[Any]]:
     return {key: rowfile.load(file) if file.is_file() else [] for key, file in files.items()}
 
 
-def trained(run: RunFolder, result: AdapterResult) -> JSON:
+def describe_training(run: RunFolder, result: AdapterResult) -> JSON:
     return {
         "adapter": str(result.path.relative_to(run.path)),
         "weights": result.digest,
@@ -129,7 +129,7 @@ def parent_of(registry: Registry, config: TrainConfig) -> str | None:
             return registry.find(named)
 
 
-def planted(config: TrainConfig, secrets: Sequence[canaries.Canary]) -> list[TokenRow]:
+def plant(config: TrainConfig, secrets: Sequence[canaries.Canary]) -> list[TokenRow]:
     """Apart from the method's rows and from the replayed ones: no share and no weight says how often they come."""
     if not secrets:
         return []

@@ -176,8 +176,8 @@ def test_the_running_chatbot_takes_in_what_was_learned_from_its_log(
     checks = tuple(Check(name, True, 0.1, 0.05, 0.2, "> 0", "better") for name in ("sample", "target"))
     passed = Verdict(checks, 300, 40)
     monkeypatch.setattr(retrain, "gate", lambda *_, **__: passed)
-    usual = story.configured
-    monkeypatch.setattr(story, "configured", lambda *given: _half_aside(usual(*given)))
+    usual = story.make_config
+    monkeypatch.setattr(story, "make_config", lambda *given: _half_aside(usual(*given)))
     code = command.run(tmp_path / "story", json=True, scale=LITTLE)
     told = json.loads(capsys.readouterr().out)
     assert told["outcome"]["status"] == "published"

@@ -20,7 +20,7 @@ from memkit_train.lab.worlds.policies import kind_of
 from memkit_train.log import StoreSource
 from memkit_train.replay import Env, Policy
 from memkit_train.retrain import amends
-from memkit_train.retrain.amends import Amend, BlamedDecision, amend, blamed, row_of, to_blame
+from memkit_train.retrain.amends import Amend, BlamedDecision, amend, find_blamed, row_of, to_blame
 from memkit_train.retrain.collect import sides
 from memkit_train.retrain.config import TrainConfig, load
 from memkit_train.retrain.stages import AMENDS, ROWS, material
@@ -58,7 +58,7 @@ def env() -> Env:
 
 def cases_in(store: Path, env: Env) -> list[BlamedDecision]:
     with StoreSource(store) as source:
-        return list(blamed(source, source.users(), learn_topics(source), env))
+        return list(find_blamed(source, source.users(), learn_topics(source), env))
 
 
 def taken_again(
@@ -125,7 +125,7 @@ def test_credit_asks_of_other_operations_what_it_asked_of_the_logged_ones(
     (trail,) = env.run([(one.state, Policy(Says(Truth(EPISODES))))])
     ops = [op for op in trail.ops if op.decision_id == one.fault.decision.decision_id]
     assert ops
-    assert one.fault.mended(ops, list(trail.end.live.state)) is mends
+    assert one.fault.mends(ops, list(trail.end.live.state)) is mends
 
 
 def test_an_answerer_that_does_not_answer_mends_nothing(cases: list[BlamedDecision], env: Env) -> None:
@@ -151,7 +151,7 @@ def test_only_those_whom_the_run_learns_from_are_taken_again(
         return load(None, [f"{name}={value}" for name, value in (sets | {"data.split_seed": seed}).items()])
 
     everybody = configured(0.0)
-    rows, told = amends.amended(everybody, None)
+    rows, told = amends.find_amends(everybody, None)
     users = {row.user for row in rows}
     assert len(users) > 1
     assert len(rows) == told["amended"]
@@ -161,11 +161,11 @@ def test_only_those_whom_the_run_learns_from_are_taken_again(
             with suppress(NoRows):  # all on one side
                 sided[seed] = {source.subject(user) for user in sides(source, configured(0.5, seed))[0]}
     seed = next(seed for seed, learned in sided.items() if users & learned and users - learned)
-    some, _ = amends.amended(configured(0.5, seed), None)
+    some, _ = amends.find_amends(configured(0.5, seed), None)
     assert {row.user for row in some} <= sided[seed]
     one = min(users)
-    assert {row.user for row in amends.amended(everybody, None, users=[one])[0]} == {one}
-    assert amends.amended(everybody, None, most=2)[1]["blamed"] == 2
+    assert {row.user for row in amends.find_amends(everybody, None, users=[one])[0]} == {one}
+    assert amends.find_amends(everybody, None, most=2)[1]["blamed"] == 2
 
 
 def test_amends_want_a_manager_of_its_own() -> None:

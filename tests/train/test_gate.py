@@ -210,7 +210,7 @@ def test_the_words_that_a_store_keeps_are_no_memories_of_a_policy(tmp_path: Path
     embedder, told = make_embedder("hash"), EPISODES[:2]
     store = lived(tmp_path / "s", told, OracleBackbone(TRUTH), keep_turns="all")
     with StoreSource(store) as source:
-        scripts = [script for episode in source.episodes() for script in scripts_of(episode)]
+        scripts = [script for episode in source.trajectories() for script in scripts_of(episode)]
     assert {op.after.kind for script in scripts for op in script.ops if op.after is not None} == {"turn", "fact"}
     users = [
         HeldOut(

@@ -29,7 +29,7 @@ def begun(tmp_path: Path) -> tuple[TrainConfig, RunFolder]:
     with Memory(tmp_path / "s") as memory:
         memory.add("Bob likes tea.", user_id="bob")
     config = load(None, [f"data.store={tmp_path / 's'}", "model.base=m", f"output={tmp_path / 'out'}"])
-    run = RunFolder.begin(tmp_path / "out" / "runs" / "0001", config.resolved(), now=NOW)
+    run = RunFolder.begin(tmp_path / "out" / "runs" / "0001", config.resolve(), now=NOW)
     with StoreSource(tmp_path / "s") as source:
         found = list(rows(source.decisions(), source.subject, now=NOW))
         subjects = sorted(map(source.subject, source.users()))

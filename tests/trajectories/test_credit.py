@@ -169,7 +169,7 @@ def test_corrections_and_repeated_questions_are_weak_labels(tmp_path: Path, rate
             memory.feedback(answer.trace_id, label="down", user_id="ana")
         memory.add("No. I moved to Rome.", user_id="ana")
     with StoreSource(tmp_path / "s") as source:
-        (episode,) = source.episodes()
+        (episode,) = source.trajectories()
         found = [(one.y, one.weight, one.source) for one in labels(episode)]
         (probe,) = probes(source, Topics())
     (tried,) = held_out(episode, [probe])
@@ -199,7 +199,7 @@ def two_banks(path: Path, managers: list[str], reply: str, agent: str | None, **
         answer = memory.answer("Where does Ana work?", user_id="ana", agent_id=agent)
         memory.feedback(answer.trace_id, user_id="ana", **feedback)  # type: ignore[arg-type]
     with StoreSource(path) as source:
-        (episode,) = source.episodes()
+        (episode,) = source.trajectories()
     return episode
 
 

@@ -6,7 +6,7 @@ import random
 from datetime import UTC, datetime
 
 from memkit.models import Bank, MemoryRecord, Op
-from memkit_train.credit.label_noise import CreditedDecision, doubted, marks
+from memkit_train.credit.label_noise import CreditedDecision, find_doubtful, marks
 
 NAMES = ("Ana", "Ben", "Zoe", "Max", "Kim", "Lea")
 AT = datetime(2025, 1, 1, tzinfo=UTC)
@@ -46,20 +46,20 @@ def log(count: int, rng: random.Random) -> list[CreditedDecision]:
 def test_the_good_labels_of_a_bad_habit_are_doubted_and_no_others() -> None:
     cases = log(800, random.Random(0))
     lucky = {one.decision_id for one in cases if one.y and one.decision_id.startswith("ignored")}
-    found = doubted(cases)
+    found = find_doubtful(cases)
     assert found <= lucky
     assert len(found) >= 0.9 * len(lucky) >= 20
 
 
 def test_nothing_is_doubted_where_nothing_is_known() -> None:
     cases = log(300, random.Random(0))
-    assert doubted(cases)
-    assert doubted([]) == set()
-    assert doubted(cases[:40]) == set(), "too few"
-    assert doubted([one for one in cases if one.y]) == set(), "no bad ones"
+    assert find_doubtful(cases)
+    assert find_doubtful([]) == set()
+    assert find_doubtful(cases[:40]) == set(), "too few"
+    assert find_doubtful([one for one in cases if one.y]) == set(), "no bad ones"
     for known in (cases, [one for one in cases if one.decision_id.startswith("new")]):  # half good, and most
         alone = [CreditedDecision(one.decision_id, "ana", one.marks, one.y, one.weight) for one in known]
-        assert doubted(alone) == set(), "other users must say so"
+        assert find_doubtful(alone) == set(), "other users must say so"
 
 
 def test_marks_tell_an_update_that_keeps_from_one_that_loses() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit_train.evaluate.conversations import Conversation, Dataset, GoldQuestion, SpokenTurn
-from memkit_train.files.reading import a_list, malformed, named, need, objects, parse_date, records
+from memkit_train.files.reading import a_list, need, objects, parse_date, read_name, records, refuse_line
 from memkit_train.metrics.scores import ADVERSARIAL, CATEGORIES
 
 _DATE = "%I:%M %p on %d %B, %Y"
@@ -33,10 +33,10 @@ def load(path: Path, limit: int | None = None) -> Dataset:
 
 def _conversation(path: Path, line: int, raw: dict[str, Any], index: int, repairs: Counter[str]) -> Conversation:
     talk = need(path, line, raw, "conversation", dict)
-    name = named(raw, "sample_id", f"conv-{index}", repairs)
+    name = read_name(raw, "sample_id", f"conv-{index}", repairs)
     turns = tuple(turn for number in _numbers(talk) for turn in _session(path, line, talk, number, repairs))
     if not turns:
-        malformed(path, line, "the conversation has no session_N with turns")
+        refuse_line(path, line, "the conversation has no session_N with turns")
     known = {turn.ref for turn in turns}
     questions = tuple(
         _question(path, line, item, f"{name}/{position}", known, repairs)
@@ -55,14 +55,14 @@ def _session(path: Path, line: int, talk: dict[str, Any], number: int, repairs: 
     )
     out: list[SpokenTurn] = []
     for position, raw in enumerate(objects(path, line, talk[f"session_{number}"], f"'session_{number}'")):
-        text = named(raw, "text", "", repairs).strip()
+        text = read_name(raw, "text", "", repairs).strip()
         if raw.get("blip_caption"):
             text = f"{text} [shares a photo: {raw['blip_caption']}]".strip()
         if not text:
             repairs["empty turn skipped"] += 1
             continue
-        ref = named(raw, "dia_id", f"D{number}:{position + 1}", repairs)
-        speaker = named(raw, "speaker", "", repairs)
+        ref = read_name(raw, "dia_id", f"D{number}:{position + 1}", repairs)
+        speaker = read_name(raw, "speaker", "", repairs)
         out.append(SpokenTurn(ref, speaker, text, _minute(opened, position), f"session_{number}"))
     return out
 
@@ -77,7 +77,7 @@ def _question(
 ) -> GoldQuestion:
     category = need(path, line, raw, "category", int)
     if category not in CATEGORIES:
-        malformed(path, line, f"question {name} has category {category}; there are 1 to 5")
+        refuse_line(path, line, f"question {name} has category {category}; there are 1 to 5")
     text = need(path, line, raw, "question", str)
     repairs["blank around a question"] += text != text.strip()
     gold: tuple[str, ...] = ()

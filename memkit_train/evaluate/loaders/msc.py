@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit_train.evaluate.conversations import Conversation, Dataset, GoldQuestion, SpokenTurn
-from memkit_train.files.reading import a_list, malformed, named, need, objects, records
+from memkit_train.files.reading import a_list, need, objects, read_name, records, refuse_line
 
 _LAST = datetime(2022, 6, 1, 12, 0, tzinfo=UTC)
 _UNITS = {
@@ -48,7 +48,7 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], index: int, repair
     turns: list[SpokenTurn] = []
     for number, (item, back) in enumerate(dialogs, start=1):
         for position, message in enumerate(objects(path, line, need(path, line, item, "dialog", list), "'dialog'")):
-            text = named(message, "text", "", repairs).strip()
+            text = read_name(message, "text", "", repairs).strip()
             if not text:
                 repairs["empty turn skipped"] += 1
                 continue
@@ -56,7 +56,7 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], index: int, repair
             at = _LAST - back + timedelta(seconds=position)
             turns.append(SpokenTurn(f"s{number}:{position + 1}", speaker, text, at, f"s{number}"))
     if not turns:
-        malformed(path, line, "no dialog has a turn")
+        refuse_line(path, line, "no dialog has a turn")
     about = raw.get("metadata")
     name = str((about.get("initial_data_id") if isinstance(about, dict) else None) or f"msc-{index}")
     return Conversation(f"{name}/{index}", tuple(turns), _questions(path, line, raw, index))

@@ -98,7 +98,7 @@ def _end(told: DemoOutcome, *, kept: Path | None) -> None:
         show.out.print("\n[bold]The gate refused what was learned[/], so nothing was swapped in, because:")
         for reason in refusal.reasons(told.outcome):
             show.out.print(f"   {show.visible(reason)}")
-        if cases := refusal.asked(told.outcome):
+        if cases := refusal.pick_questions(told.outcome):
             show.out.print("\n[bold]Questions it never saw, as they are answered and as they would have been[/]")
         for one in cases:
             _case(one)

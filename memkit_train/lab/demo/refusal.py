@@ -37,7 +37,7 @@ def scores(outcome: RunOutcome) -> str:
     return f"{sides[0]:.3f} → {sides[1]:.3f} {TARGET} ({verdict.probes} questions, {verdict.users} users)"
 
 
-def asked(outcome: RunOutcome) -> list[GateQuestion]:
+def pick_questions(outcome: RunOutcome) -> list[GateQuestion]:
     """A few of the gate's questions, those that moved most: what got better, and one that got worse."""
     judged = _judged(outcome)
     better, worse = (  # one question is asked after many a session

@@ -133,7 +133,7 @@ def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 
         before = _panel(chatbot, scale, seed, "before", voice)
         voice.part("Retrain from the log alone")
         tonight = max(one.question.asked_at for one in log) + timedelta(days=1)  # decisions count less as they age
-        outcome = retrain(configured(store, folder / "runs", scale, seed), tick=voice.tick, now=tonight)
+        outcome = retrain(make_config(store, folder / "runs", scale, seed), tick=voice.tick, now=tonight)
         compared, swap, back = None, None, False
         if outcome.digest is None:
             voice.say("the gate refused it; the chatbot goes on with what it had")
@@ -170,7 +170,7 @@ def _model(name: Name) -> HFBackbone:
     return HFBackbone(checkpoint(name), threads=1, max_batch=AT_ONCE)
 
 
-def configured(store: Path, output: Path, scale: Scale, seed: int) -> TrainConfig:
+def make_config(store: Path, output: Path, scale: Scale, seed: int) -> TrainConfig:
     """What `memkit-train retrain` is given: rejection SFT on the credited decisions, then GRPO from replayed states."""
     own = f"hf:{checkpoint('skilled')}"
     sets = {
@@ -280,4 +280,4 @@ def _world(seed: int) -> int:
     return 50_000 + 10 * seed
 
 
-__all__ = ["DemoOutcome", "Scale", "Swap", "Voice", "configured", "tell"]
+__all__ = ["DemoOutcome", "Scale", "Swap", "Voice", "make_config", "tell"]

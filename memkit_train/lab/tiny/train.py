@@ -27,7 +27,7 @@ from memkit.seams.embedder import Embedder
 from memkit_train.lab.tiny.curriculum import Drill
 from memkit_train.lab.tiny.examples import Diet, Example, examples, world_of
 from memkit_train.lab.tiny.probe import CLASSES, FOUND, LINES, READ, Labels, Places
-from memkit_train.lab.tiny.tokenizer import ASKED, END, FRAMES, KEY, PAD, asked, build_tokenizer, words
+from memkit_train.lab.tiny.tokenizer import ASKED, END, FRAMES, KEY, PAD, build_tokenizer, parse_asking, words
 from memkit_train.lab.worlds import lexicon
 from memkit_train.lab.worlds.language import PREDICATES, Meaning, Mode, write
 from memkit_train.lab.worlds.model import Level
@@ -151,7 +151,7 @@ def _alike_first(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast) ->
         if not plain:
             continue
         key = KEY.fullmatch(plain)
-        parts_of = key.groups() if key else asked(plain) or (plain,)
+        parts_of = key.groups() if key else parse_asking(plain) or (plain,)
         made = sum((part(one) for one in parts_of if one), torch.zeros(()))
         made = made + BLANK * blank if text.startswith(" ") else made
         table[token] = made * table.std() / made.std()
