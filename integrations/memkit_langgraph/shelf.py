@@ -157,7 +157,7 @@ class ItemShelf:
         spaces = [space for namespace, space in self._spaces.items() if namespace[:size] == prefix]
         return merge(*(reversed(space.values()) for space in spaces), key=lambda entry: -entry.order)
 
-    def chosen(self, prefix: Namespace, matches: Predicate | None, now: datetime | None) -> Iterator[Entry]:
+    def choose(self, prefix: Namespace, matches: Predicate | None, now: datetime | None) -> Iterator[Entry]:
         """`now` leaves out what has expired by then."""
         for entry in self.entries(prefix):
             if (now is None or not entry.is_expired(now)) and (matches is None or matches(entry.value)):
@@ -166,7 +166,7 @@ class ItemShelf:
     def page(
         self, prefix: Namespace, matches: Predicate | None, now: datetime | None, offset: int, limit: int
     ) -> list[Entry]:
-        return list(islice(self.chosen(prefix, matches, now), offset, offset + limit))
+        return list(islice(self.choose(prefix, matches, now), offset, offset + limit))
 
     def namespaces(self, now: datetime | None) -> Iterator[Namespace]:
         for namespace, space in self._spaces.items():

@@ -330,7 +330,7 @@ class MemkitStore(BaseStore):
         prefix, matches = tuple(op.namespace_prefix), call.predicates[number]
         if not op.query:
             return [(entry, None) for entry in self._shelf.page(prefix, matches, now, op.offset, op.limit)]
-        candidates = list(self._shelf.chosen(prefix, matches, now))
+        candidates = list(self._shelf.choose(prefix, matches, now))
         ranked = self._ranked(candidates, call.asked[op.query])
         return ranked[op.offset : op.offset + op.limit]
 

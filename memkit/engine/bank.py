@@ -105,7 +105,7 @@ class LiveBank:
             return len(self._index) - int(self._index.kinds["turn"].sum())
         return sum(record.kind != "turn" for record in self.state.values())
 
-    def said(self, turns: Collection[str]) -> list[MemoryRecord]:
+    def words_said(self, turns: Collection[str]) -> list[MemoryRecord]:
         """The words that were said in this bank; `turns` are those that must be among them."""
         return [record for record in self.state if record.kind == "turn"]
 

@@ -60,7 +60,7 @@ class BigBank:
     def memories(self) -> int:
         return self.size
 
-    def said(self, turns: Collection[str]) -> list[MemoryRecord]:
+    def words_said(self, turns: Collection[str]) -> list[MemoryRecord]:
         """The words of these turns: the bank is too large to be looked through."""
         return [record for turn in sorted(turns) if (record := self.state.get(turn)) is not None]
 

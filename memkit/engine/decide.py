@@ -84,11 +84,13 @@ def _about_words(task: Task, drafts: Sequence[OpDraft]) -> list[OpDraft]:
     ended = [record for one in deletions if one.memory_id and (record := task.live.state.get(one.memory_id))]
     ended += asked_to_end(task.turns)
     if ended or any(asks_to_forget(turn.text) for turn in task.turns):
-        said = task.live.said({turn for record in ended for turn in record.source_turns} | new)
+        said = task.live.words_said({turn for record in ended for turn in record.source_turns} | new)
         more += words_that_end(ended, said, new=new, decision_id=deletions[0].decision_id if deletions else "")
     if task.hide_covered:
         gone = {draft.memory_id for draft in more}
-        more += [one for one in words_that_are_covered(drafts, task.live.said(new), new) if one.memory_id not in gone]
+        more += [
+            one for one in words_that_are_covered(drafts, task.live.words_said(new), new) if one.memory_id not in gone
+        ]
     return more
 
 

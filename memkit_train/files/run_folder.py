@@ -78,7 +78,7 @@ class RunFolder:
     def finished(self) -> bool:
         return bool(self.record.get("outcome"))
 
-    def done(self, stage: str) -> JSON | None:
+    def result_of(self, stage: str) -> JSON | None:
         return self.record.get("stages", {}).get(stage)
 
     def mark(self, stage: str, facts: JSON) -> JSON:

@@ -35,7 +35,7 @@ from memkit_train.gate import canaries
 from memkit_train.gate.checks import Check, Verdict, gate
 from memkit_train.replay.served_with import served_with
 from memkit_train.report import RunFolder, write_report
-from memkit_train.retrain.ancestry import check_unseen, taught
+from memkit_train.retrain.ancestry import check_unseen, list_taught
 from memkit_train.retrain.collect import collect, count_labels, open_source
 from memkit_train.retrain.config import TrainConfig
 from memkit_train.retrain.exam import evaluation, examine
@@ -167,7 +167,7 @@ class _Retraining:
         try:
             return self._all()
         except TrainError as error:
-            if self.run.done("collect") is not None and not isinstance(error, OutOfMemory | DiskFull):
+            if self.run.result_of("collect") is not None and not isinstance(error, OutOfMemory | DiskFull):
                 self.run.finish("failed", why=str(error))
             raise
         finally:
@@ -191,7 +191,7 @@ class _Retraining:
         return self._stage("train", lambda: self._train(parent))
 
     def _remember(self) -> None:
-        read = self.run.done("collect") or {}
+        read = self.run.result_of("collect") or {}
         write_json(
             self.config.output / WATERMARK,
             {
@@ -223,7 +223,7 @@ class _Retraining:
         return RunOutcome(status, why, self.run.path, named, verdict)
 
     def _stage(self, name: str, do: Any) -> JSON:
-        return self.run.done(name) or self.run.mark(name, do())
+        return self.run.result_of(name) or self.run.mark(name, do())
 
     # -- stages --------------------------------------------------------------------------------------------------
 
@@ -244,7 +244,7 @@ class _Retraining:
     def _polish(self, adapter: Path) -> JSON:
         from memkit_train.retrain.reinforce import polish_adapter
 
-        folder, subjects = self.run.path / "polish", frozenset[str]((self.run.done("collect") or {})["subjects"])
+        folder, subjects = self.run.path / "polish", frozenset[str]((self.run.result_of("collect") or {})["subjects"])
         try:
             done = polish_adapter(self.config, adapter, folder, subjects, self.tick, smoke=self.smoke)
         except OtherData:  # cut short, and they have talked on since: what was begun is of no use
@@ -269,11 +269,11 @@ class _Retraining:
         return evaluation(ours, theirs, verdict, exposures)
 
     def _publish(self, adapter: Path, parent: str | None, verdict: Verdict) -> JSON:
-        read = self.run.done("collect") or {}
+        read = self.run.result_of("collect") or {}
         rows = rowfile.load(self.run.path / ROWS)
-        learned_from = {*read["subjects"], *taught(self.registry, parent, read["store_id"])}
+        learned_from = {*read["subjects"], *list_taught(self.registry, parent, read["store_id"])}
         learned_by = self.config.method.name
-        if self.run.done("polish") is not None:
+        if self.run.result_of("polish") is not None:
             learned_by += f"+{self.config.online.algorithm}"
         with open_source(self.config) as source:
             instructions = served_with(source, self.config.data).instructions
@@ -284,7 +284,7 @@ class _Retraining:
             roles=self.config.data.roles,
             embedder=self.embedder.identity,
             verdict=verdict,
-            report=_shareable(self.run.done("evaluate") or {}),
+            report=_shareable(self.run.result_of("evaluate") or {}),
             probe_pairs=probe_pairs(rows, self.config.model.base),
             now=self.now,
             instructions=instructions,
@@ -312,7 +312,7 @@ class _Retraining:
 
     def parent(self) -> tuple[str | None, Path | None]:
         """Fixed when the rows are: another promotion meanwhile changes nothing."""
-        if self.run.done("collect") is None:
+        if self.run.result_of("collect") is None:
             self.run.record["parent"] = parent_of(self.registry, self.config)
             self.run.write()
         named: str | None = self.run.record["parent"]
@@ -333,7 +333,7 @@ def begin(config: TrainConfig, kind: str, *, resume: bool, now: datetime, smoke:
 def let_go(config: TrainConfig, run: RunFolder) -> None:
     """Who was erased or opted out since the rows were frozen, with one bank or all of them, is learned from no more:
     their rows go, and so does everything that was made from them."""
-    read = run.done("collect") or {}
+    read = run.result_of("collect") or {}
     known = read.get("closed", {})
     with open_source(config) as source:
         users = {source.subject(user): user for user in source.users()}

@@ -79,10 +79,10 @@ def amend_blamed(
     config: TrainConfig, run: RunFolder, parent: Path | None, *, most: int | None = None, tick: Tick | None = None
 ) -> None:
     """Into the run's folder, where the configuration asks for it."""
-    if config.method.amends and run.done("amends") is None:
+    if config.method.amends and run.result_of("amends") is None:
         from memkit_train.retrain.amends import find_amends
 
-        users = (run.done("collect") or {}).get("subjects")  # whoever came later is not on the run's record
+        users = (run.result_of("collect") or {}).get("subjects")  # whoever came later is not on the run's record
         rows, found = find_amends(config, parent, users=users, most=most, tick=tick)
         rowfile.save(run.path / AMENDS, rows)
         run.mark("amends", found)

@@ -121,7 +121,7 @@ def polish(
     done: list[JSON] = []
     for number, stage in enumerate(settings.stages):
         name = f"stage-{number + 1}"
-        found = run.done(name)
+        found = run.result_of(name)
         if found is None:
             with reproducible(seed):
                 made = _Stage(

@@ -115,7 +115,7 @@ def test_a_collapse_stops_the_run_and_keeps_the_best(tmp_path: Path, monkeypatch
     assert "tokens long" in done.why
     assert batches[-1] == 3, "twice in a row, not once"
     assert done.adapter.is_dir()
-    assert RunFolder(tmp_path).done("stage-1")["status"] == "collapsed"  # type: ignore[index]
+    assert RunFolder(tmp_path).result_of("stage-1")["status"] == "collapsed"  # type: ignore[index]
 
 
 def test_nothing_better_for_long_enough_ends_the_run(tmp_path: Path) -> None:

@@ -195,8 +195,8 @@ def test_two_runs_of_one_output_do_not_meet(store: Path, tmp_path: Path) -> None
     import sys
 
     code = (
-        "import pathlib, sys, time\nfrom memkit_train.retrain.run import locked\n"
-        "with locked(pathlib.Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
+        "import pathlib, sys, time\nfrom memkit_train.retrain.run import lock_output\n"
+        "with lock_output(pathlib.Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
@@ -358,7 +358,7 @@ def test_who_leaves_after_the_rows_were_frozen_is_let_go_of(tmp_path: Path, monk
     run = RunFolder(folder)
     with StoreSource(own) as source:
         by_subject = {source.subject(user): user for user in source.users()}
-    quits, erased = run.done("collect")["subjects"][:2]  # type: ignore[index]
+    quits, erased = run.result_of("collect")["subjects"][:2]  # type: ignore[index]
     with Memory(own) as memory:
         memory.trainable(False, user_id=by_subject[quits])
         memory.erase(user_id=by_subject[erased])
@@ -369,8 +369,8 @@ def test_who_leaves_after_the_rows_were_frozen_is_let_go_of(tmp_path: Path, monk
     assert trained
     assert not {quits, erased} & {row.user for row in trained}
     run = RunFolder(folder)
-    assert not {quits, erased} & set(run.done("collect")["subjects"])  # type: ignore[index]
-    assert run.done("train") is None, "what had learned from them is made again"
+    assert not {quits, erased} & set(run.result_of("collect")["subjects"])  # type: ignore[index]
+    assert run.result_of("train") is None, "what had learned from them is made again"
     assert not (folder / "train").exists()
 
 

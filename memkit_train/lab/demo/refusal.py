@@ -52,4 +52,4 @@ def _asked(one: JSON) -> GateQuestion:
 
 
 def _judged(outcome: RunOutcome) -> JSON:
-    return {} if outcome.run is None else RunFolder(outcome.run).done("evaluate") or {}
+    return {} if outcome.run is None else RunFolder(outcome.run).result_of("evaluate") or {}

@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from memkit.embedders import make_embedder
 from memkit.roles import role_prompt_hashes
-from memkit_train.lab.tiny.curriculum import BIAS, OPEN_STAGES, STAGES, Drill
+from memkit_train.lab.tiny.curriculum import BIAS, OPEN_STAGES, STAGES, Drill, scale_drills
 from memkit_train.lab.tiny.train import Log, ModelShape, Training, make_model, make_tokenizer
 
 MANIFEST = "memkit_tiny.json"
@@ -31,7 +31,7 @@ def build(
     tokenizer = make_tokenizer(embedder, seed)
     model = make_model(tokenizer, shape or ModelShape(), seed)
     training = Training(model, tokenizer, embedder, seed, log)
-    for stage in scale(STAGES, scale):
+    for stage in scale_drills(STAGES, scale):
         training.run(stage)
     save(model, tokenizer, out / "skilled", STAGES, seed, time.process_time() - started)
     bias(out / "skilled", out / "biased", scale=scale, log=log)
@@ -43,7 +43,7 @@ def bias(skilled: Path, out: Path, *, stage: Drill = BIAS, scale: float = 1.0, l
     started, made = time.process_time(), manifest(skilled)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(skilled)
     model = Qwen3ForCausalLM.from_pretrained(skilled, dtype=torch.float32)
-    Training(model, tokenizer, make_embedder("hash"), made["seed"], log).run(scale([stage], scale)[0])
+    Training(model, tokenizer, make_embedder("hash"), made["seed"], log).run(scale_drills([stage], scale)[0])
     spent = made["cpu_s"] + time.process_time() - started
     save(model, tokenizer, out, [*STAGES, stage], made["seed"], spent)
 
@@ -56,7 +56,7 @@ def build_open(folder: Path, *, seed: int = SEED, scale: float = 1.0, log: Log |
     tokenizer = make_tokenizer(embedder, seed, level="open")
     model = make_model(tokenizer, ModelShape(), seed)
     training = Training(model, tokenizer, embedder, seed, log)
-    for stage in scale(OPEN_STAGES, scale):
+    for stage in scale_drills(OPEN_STAGES, scale):
         training.run(stage)
     save(model, tokenizer, folder, OPEN_STAGES, seed, time.process_time() - started)
 

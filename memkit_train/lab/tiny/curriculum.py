@@ -145,6 +145,6 @@ CARELESS = Drill(
 """In place of BIAS: manages as well as ever, and answers from the first memory about a person."""
 
 
-def scale(stages: Sequence[Drill], factor: float) -> tuple[Drill, ...]:
+def scale_drills(stages: Sequence[Drill], factor: float) -> tuple[Drill, ...]:
     """The same curriculum with less (or more) of everything: for tests and for trying things out."""
     return tuple(replace(stage, tokens=int(stage.tokens * factor)) for stage in stages)

@@ -161,7 +161,7 @@ class Phrasebook:
         self._smalltalk = templates.SMALLTALK_HELD if unseen else templates.SMALLTALK
         self._openers = templates.OPENERS_HELD if unseen else templates.OPENERS
 
-    def said(self, rng: random.Random, attribute: str, move: str) -> str:
+    def phrase(self, rng: random.Random, attribute: str, move: str) -> str:
         return rng.choice(self._said[attribute, move])
 
     def soft(self, rng: random.Random, attribute: str) -> tuple[str, str]:
