@@ -97,5 +97,5 @@ def _content(text: str) -> frozenset[str]:
     return frozenset(terms(text)) - _WRITTEN
 
 
-_WRITTEN = frozenset(terms("user users user's"))
-"""What managers write where people say "I"."""
+_WRITTEN = frozenset(terms("user users user's im ive"))
+"""What managers write where people say "I", and what people type for it."""
