@@ -11,7 +11,7 @@ import numpy as np
 
 from memkit.models import Kind, MemoryRecord
 from memkit.retrieval import BankIndex
-from memkit.text.standing import LONGEST, is_of_health, standing_part
+from memkit.text.standing import is_of_health, standing_part
 
 if TYPE_CHECKING:
     from memkit.retrieval.query import RowCondition
@@ -41,9 +41,7 @@ def core(
 
 
 def _shortened(record: MemoryRecord) -> MemoryRecord:
-    if record.kind != "turn" or len(record.text) <= LONGEST:
-        return record
-    return replace(record, text=standing_part(record.text))
+    return replace(record, text=standing_part(record.text)) if record.kind == "turn" else record
 
 
 def _rank(record: MemoryRecord) -> tuple[bool, float, int]:

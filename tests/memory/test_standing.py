@@ -123,7 +123,7 @@ def test_it_leaves_room_for_what_is_asked(memory: Memory) -> None:
     for food in ("nuts", "eggs", "milk", "soy", "fish", "wheat", "celery", "mustard", "sesame", "lupin"):
         memory.add(f"My guest {food.title()} Miller is allergic to {food}.", user_id="ana")
     memory.add("The garage code is 4408.", user_id="ana")
-    block = memory.context("what is the garage code?", user_id="ana", max_tokens=100)
+    block = memory.context("what is the garage code?", user_id="ana", max_tokens=140)
     assert "4408" in block
     assert "allergic" in block
 
