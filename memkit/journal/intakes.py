@@ -145,10 +145,16 @@ def retry(tx: Tx, intake_ids: Sequence[str] | None, bank: Bank | None) -> int:
 
 def finish(tx: Tx, number: int, seqs: tuple[int, int] | None, *, close: bool) -> None:
     """Join `seqs` to the intake's range; `close` it as applied when a claim was brought."""
+    changes: list[str] = []
+    values: list[int] = []
     if close:
-        tx.run("UPDATE intakes SET status = ?, claimed_by = NULL WHERE n = ?", (APPLIED, number))
+        changes.append("status = ?, claimed_by = NULL")
+        values.append(APPLIED)
     if seqs:
-        tx.run("UPDATE intakes SET seq_first = coalesce(seq_first, ?), seq_last = ? WHERE n = ?", (*seqs, number))
+        changes.append("seq_first = coalesce(seq_first, ?), seq_last = ?")
+        values += seqs
+    if changes:
+        tx.run(f"UPDATE intakes SET {', '.join(changes)} WHERE n = ?", (*values, number))
 
 
 def number_of(tx: Tx, intake_id: str, bank: int | None) -> int:

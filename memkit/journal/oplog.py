@@ -63,9 +63,8 @@ def bank_seq(tx: Tx, bank: int) -> int:
 
 def last_seq(tx: Tx) -> int:
     """Highest number ever given: `seq_floor` keeps those of erased ops from being given again."""
-    newest = tx.one("SELECT max(seq) FROM ops")
-    floor = tx.one("SELECT value FROM meta WHERE key = 'seq_floor'")
-    return max(int(newest[0] or 0) if newest else 0, int(floor[0]) if floor else 0)
+    row = tx.one("SELECT (SELECT max(seq) FROM ops), (SELECT value FROM meta WHERE key = 'seq_floor')")
+    return max(int(number or 0) for number in row) if row else 0
 
 
 def write_ops(tx: Tx, bank: int, intake: int | None, ops: Sequence[Op]) -> None:
