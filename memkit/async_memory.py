@@ -314,8 +314,8 @@ class AsyncMemory:
         return await self._run(self._memory.stats)
 
     @verb
-    async def doctor(self, *, repair: bool = False, reembed: bool = False) -> Problems:
-        return await self._run(self._memory.doctor, repair=repair, reembed=reembed)
+    async def doctor(self, *, repair: bool = False, reembed: bool = False, keep_turns: bool = False) -> Problems:
+        return await self._run(self._memory.doctor, repair=repair, reembed=reembed, keep_turns=keep_turns)
 
     async def close(self) -> None:
         """Drain and close. Safe to call twice."""

@@ -395,9 +395,10 @@ class Memory:
         return care.stats(self._runtime.alive())
 
     @verb
-    def doctor(self, *, repair: bool = False, reembed: bool = False) -> Problems:
-        """Check journal, projection and adapters against each other; repair rebuilds LanceDB from the journal."""
-        return care.doctor(self._runtime.alive(), repair=repair, reembed=reembed)
+    def doctor(self, *, repair: bool = False, reembed: bool = False, keep_turns: bool = False) -> Problems:
+        """Check journal, projection and adapters against each other; repair rebuilds LanceDB from the journal.
+        keep_turns: also make searchable what was said to a version that kept no words, but for what has ended since."""
+        return care.doctor(self._runtime.alive(), repair=repair, reembed=reembed, keep_turns=keep_turns)
 
     def close(self) -> None:
         """Drain and close. Safe to call twice."""

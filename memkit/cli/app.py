@@ -383,6 +383,7 @@ def doctor(
     store: Annotated[Path, typer.Argument(help="Folder of the store.")] = DEFAULT_STORE,
     repair: Annotated[bool, typer.Option("--repair", help="Rebuild LanceDB where it differs.")] = False,
     reembed: Annotated[bool, typer.Option("--reembed", help="Embed everything anew with --embedder.")] = False,
+    keep_turns: Annotated[bool, typer.Option("--keep-turns", help="Make words of before 0.2 searchable.")] = False,
     embedder: Embedder = None,
     json: Json = False,
 ) -> None:
@@ -391,8 +392,8 @@ def doctor(
     if reembed:
         found = adopt_embedder(store, to_adopt(store, embedder))
     else:
-        with open_store(store, embedder=embedder, embeds=repair) as memory:
-            found = memory.doctor(repair=repair)
+        with open_store(store, embedder=embedder, embeds=repair or keep_turns) as memory:
+            found = memory.doctor(repair=repair, keep_turns=keep_turns)
     open_ones = [problem for problem in found if not problem.repaired]
     if json:
         show.as_json(found)

@@ -16,6 +16,7 @@ from memkit.memo import forget_texts
 from memkit.models import JSON, MEMORIES, Bank, MemoryRecord
 from memkit.ops import BankState
 from memkit.results import EraseReceipt, Page, ParkedTurn, Problem
+from memkit.runtime.earlier_words import keep_earlier_turns
 from memkit.runtime.read_request import ReadRequest
 from memkit.store import SEALED
 
@@ -143,7 +144,7 @@ def stats(runtime: Runtime) -> dict[str, Any]:
     }
 
 
-def doctor(runtime: Runtime, *, repair: bool, reembed: bool) -> list[Problem]:
+def doctor(runtime: Runtime, *, repair: bool, reembed: bool, keep_turns: bool = False) -> list[Problem]:
     found = [
         Problem(f"journal_{p.kind}", f"{p.where}: {p.detail}", "restore the journal from a backup")
         for p in runtime.journal.check()
@@ -151,6 +152,9 @@ def doctor(runtime: Runtime, *, repair: bool, reembed: bool) -> list[Problem]:
     if reembed:
         runtime.projector.rebuild(adopt=True)
         return [*found, Problem("reembedded", "every memory was embedded anew", "", repaired=True)]
+    if keep_turns:
+        count = keep_earlier_turns(runtime)
+        found.append(Problem("turns_kept", f"{count} turns of earlier versions are searchable now", "", repaired=True))
     found += _sealed(runtime)
     found += _adapters(runtime)
     damaged: list[Problem] = []
