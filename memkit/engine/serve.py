@@ -8,6 +8,7 @@ same, the newer comes first: people seldom say that they change their minds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,12 +16,12 @@ from memkit.memo import remember
 from memkit.models import MemoryRecord
 from memkit.retrieval import BankIndex, Query, RankerWeights, Scored, rank
 from memkit.retrieval.weights import DEFAULT
-from memkit.text.words import terms
+from memkit.text.words import denies, terms
 
-_MORE = 20
-"""Rows looked at beyond those that are served: what is said twice makes room for others."""
+_LOOKED_THROUGH, _MORE = 4, 20
+"""Rows looked at for each that is served, and beyond: what is said twice, and other windows of a turn, make room."""
 _CARRIED = 0.8
-"""Share of the words of the one that the other must have to say the same."""
+"""Share of the words of the one that the other must have to say the same; of its names, numbers and negations, all."""
 _ALIKE, _OF_QUESTION, _LOOKED_AT = 0.5, 2, 24
 """Two of the best rows are about the same thing where the shorter has this share of its words in common with the other,
 so many words of the question (or all it has) among them."""
@@ -28,8 +29,20 @@ so many words of the question (or all it has) among them."""
 
 def serve(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> list[Scored]:
     """The best rows for a question, best first."""
-    scored = rank(index, replace(query, k=2 * query.k + _MORE), weights)
-    return newest_first(_once(scored), _content(query.text))[: query.k]
+    scored = rank(index, replace(query, k=_LOOKED_THROUGH * query.k + _MORE), weights)
+    return newest_first(_once(_best_windows(scored)), _content(query.text))[: query.k]
+
+
+def _best_windows(scored: Sequence[Scored]) -> list[Scored]:
+    """Of the windows of a long turn, the best: the others would take the places of other turns."""
+    seen: set[str] = set()
+    return [one for one in scored if not (one.record.kind == "turn" and _seen(one.record.source_turns[0], seen))]
+
+
+def _seen(turn_id: str, seen: set[str]) -> bool:
+    found = turn_id in seen
+    seen.add(turn_id)
+    return found
 
 
 def newest_first(scored: Sequence[Scored], asked: frozenset[str]) -> list[Scored]:
@@ -71,13 +84,13 @@ def _once(scored: Sequence[Scored]) -> list[Scored]:
                 served.setdefault(one.record.id, one)
             continue
         drawn = [fact for turn in one.record.source_turns for fact in facts.get(turn, ())]
-        whole = [fact for fact in drawn if _carries(fact.record.text, one.record.text)]
+        whole = [fact for fact in drawn if carries(fact.record.text, one.record.text)]
         for fact in drawn:
             if fact in whole or _supersedes(fact.record, one.record):
                 served.setdefault(fact.record.id, replace(fact, score=max(fact.score, one.score)))
         if not whole:
             served.setdefault(one.record.id, one)
-            told |= {fact.record.id for fact in drawn if _carries(one.record.text, fact.record.text)}
+            told |= {fact.record.id for fact in drawn if carries(one.record.text, fact.record.text)}
     return list(served.values())
 
 
@@ -87,9 +100,12 @@ def _supersedes(fact: MemoryRecord, words: MemoryRecord) -> bool:
     return later and not _content(fact.text).isdisjoint(_content(words.text))
 
 
-def _carries(whole: str, part: str) -> bool:
-    said = _content(part)
-    return len(said & _content(whole)) >= _CARRIED * len(said)
+def carries(whole: str, part: str) -> bool:
+    """Whether a text says all that another says, so that it can stand for it."""
+    said, has = _content(part), _content(whole)
+    if len(said & has) < _CARRIED * len(said) or not _exact(part) <= has:
+        return False
+    return denies(whole) or not denies(part)
 
 
 @remember(8_192)
@@ -97,5 +113,14 @@ def _content(text: str) -> frozenset[str]:
     return frozenset(terms(text)) - _WRITTEN
 
 
+@remember(8_192)
+def _exact(text: str) -> frozenset[str]:
+    """Numbers and names: what no other word can stand for."""
+    numbers = (term for term in _content(text) if any(letter.isdigit() for letter in term))
+    names = terms(" ".join(word for word in _WORD.findall(text) if word[0].isupper()))
+    return frozenset((*numbers, *names)) - _WRITTEN
+
+
+_WORD = re.compile(r"[^\W\d_][\w'’]*")
 _WRITTEN = frozenset(terms("user users user's"))
 """What managers write where people say "I"."""
