@@ -132,6 +132,7 @@ class AsyncMemory:
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
         expand: str | None = None,
+        min_score: float | None = None,
     ) -> Hits:
         return await self._run(
             self._memory.search,
@@ -144,6 +145,7 @@ class AsyncMemory:
             filters=filters,
             as_of=as_of,
             expand=expand,
+            min_score=min_score,
         )
 
     @verb
@@ -159,6 +161,8 @@ class AsyncMemory:
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
+        expand: str | None = None,
+        min_score: float | None = None,
     ) -> ContextBlock:
         return await self._run(
             self._memory.context,
@@ -171,6 +175,8 @@ class AsyncMemory:
             session_id=session_id,
             filters=filters,
             as_of=as_of,
+            expand=expand,
+            min_score=min_score,
         )
 
     @verb
@@ -183,6 +189,7 @@ class AsyncMemory:
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
+        max_tokens: int | None = None,
     ) -> Answer:
         return await self._run(
             self._memory.answer,
@@ -192,6 +199,7 @@ class AsyncMemory:
             session_id=session_id,
             filters=filters,
             as_of=as_of,
+            max_tokens=max_tokens,
         )
 
     @verb

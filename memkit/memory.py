@@ -181,8 +181,10 @@ class Memory:
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
         expand: str | None = None,
+        min_score: float | None = None,
     ) -> Hits:
-        """The k best memories. as_of: a sequence number (what the store knew) or a time (what had been said)."""
+        """The k best memories. as_of: a sequence number (what the store knew) or a time (what had been said).
+        min_score: leave out hits whose `relevance` is below it. expand="sources": with the turns they came from."""
         ask = self._ask(
             self._words(query, "the query"),
             user_id,
@@ -193,6 +195,7 @@ class Memory:
             filters=filters,
             as_of=as_of,
             expand=expand,
+            min_score=min_score,
         )
         return self._runtime.alive().asking.search(ask)
 
@@ -209,8 +212,12 @@ class Memory:
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
+        expand: str | None = None,
+        min_score: float | None = None,
     ) -> ContextBlock:
-        """A block to put into a prompt: dated, chronological, rendered as data, never over max_tokens."""
+        """A block to put into a prompt: dated, chronological, rendered as data, never over max_tokens. Empty where
+        nothing that was said bears on the query, as far as the embedder can tell; min_score, instead: only what has
+        that `relevance`. expand="sources": `block.hits` carry the turns they came from."""
         ask = self._ask(
             self._words(query, "the query"),
             user_id,
@@ -220,6 +227,8 @@ class Memory:
             session_id=session_id,
             filters=filters,
             as_of=as_of,
+            expand=expand,
+            min_score=min_score,
         )
         budget = whole_number(max_tokens, "max_tokens", 1, 1_000_000)
         return self._runtime.alive().asking.context(ask, budget)
@@ -234,8 +243,10 @@ class Memory:
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
+        max_tokens: int | None = None,
     ) -> Answer:
-        """Answer from memory with the configured model; says which memories it used."""
+        """Answer from memory with the configured model; says which memories it used. max_tokens: of the memories that
+        it is shown, instead of `Config.answer_tokens`."""
         ask = self._ask(
             self._words(question, "the question"),
             user_id,
@@ -245,7 +256,8 @@ class Memory:
             filters=filters,
             as_of=as_of,
         )
-        return self._runtime.alive().asking.answer(ask)
+        budget = None if max_tokens is None else whole_number(max_tokens, "max_tokens", 1, 1_000_000)
+        return self._runtime.alive().asking.answer(ask, budget)
 
     @verb
     def get(self, id: str, *, user_id: str) -> MemoryRecord:

@@ -16,12 +16,15 @@ from memkit.memo import remember
 from memkit.models import MemoryRecord
 from memkit.retrieval import BankIndex, Query, RankerWeights, Scored, rank
 from memkit.retrieval.weights import DEFAULT
+from memkit.text.passages import excerpt
 from memkit.text.words import denies, terms
 
 _LOOKED_THROUGH, _MORE = 4, 20
 """Rows looked at for each that is served, and beyond: what is said twice, and other windows of a turn, make room."""
 _CARRIED = 0.8
 """Share of the words of the one that the other must have to say the same; of its names, numbers and negations, all."""
+_WITH_SOURCES, _EXCERPT, _WINDOWS = 5, 240, 8
+"""Facts that bring their words, letters of the excerpt, windows of a long turn that are looked through for it."""
 _ALIKE, _OF_QUESTION, _LOOKED_AT = 0.5, 2, 24
 """Two of the best rows are about the same thing where the shorter has this share of its words in common with the other,
 so many words of the question (or all it has) among them."""
@@ -43,6 +46,32 @@ def _seen(turn_id: str, seen: set[str]) -> bool:
     found = turn_id in seen
     seen.add(turn_id)
     return found
+
+
+def with_sources(index: BankIndex, scored: Sequence[Scored]) -> list[Scored]:
+    """The same, the best facts each followed by an excerpt of the words it was last drawn from, where they say more."""
+    out: dict[str, Scored] = {}
+    left = _WITH_SOURCES
+    for one in scored:
+        out.setdefault(one.record.id, one)
+        if left and one.record.kind == "fact" and one.record.source_turns:
+            left -= 1
+            source = _source(index, one.record)
+            if source is not None and not carries(one.record.text, source.text):
+                out.setdefault(source.id, replace(one, record=source))
+    return list(out.values())
+
+
+def _source(index: BankIndex, fact: MemoryRecord) -> MemoryRecord | None:
+    """What the bank still has of the turn, as far as it is about the fact."""
+    turn = fact.source_turns[-1]
+    ids = {turn, *(f"{turn}.{number}" for number in range(1, _WINDOWS))}
+    windows = [row for row in index.rows.pick(index.rows.rows_of(ids)) if row.kind == "turn"]
+    if not windows:
+        return None
+    wanted = _content(fact.text)
+    best = max(windows, key=lambda row: len(wanted & _content(row.text)))
+    return replace(best, text=excerpt(best.text, wanted, _EXCERPT))
 
 
 def newest_first(scored: Sequence[Scored], asked: frozenset[str]) -> list[Scored]:
@@ -69,29 +98,49 @@ def _time(record: MemoryRecord) -> tuple[float, int]:
 
 
 def _once(scored: Sequence[Scored]) -> list[Scored]:
-    facts: dict[str, list[Scored]] = {}
-    for one in scored:
-        if one.record.kind == "fact":
-            for turn in one.record.source_turns:
-                facts.setdefault(turn, []).append(one)
-    if not facts:
+    """Of a fact and the words that it was drawn from: the words, in the better place of the two, where the fact says no
+    more; the fact where it says all that the words say; the fact first where it was rewritten since; else both."""
+    facts, words = _by_turn(scored, "fact"), _by_turn(scored, "turn")
+    if not facts or not words:
         return list(scored)
     served: dict[str, Scored] = {}
-    told: set[str] = set()
     for one in scored:
-        if one.record.kind != "turn":
-            if one.record.id not in told:
-                served.setdefault(one.record.id, one)
-            continue
-        drawn = [fact for turn in one.record.source_turns for fact in facts.get(turn, ())]
-        whole = [fact for fact in drawn if carries(fact.record.text, one.record.text)]
-        for fact in drawn:
-            if fact in whole or _supersedes(fact.record, one.record):
-                served.setdefault(fact.record.id, replace(fact, score=max(fact.score, one.score)))
-        if not whole:
-            served.setdefault(one.record.id, one)
-            told |= {fact.record.id for fact in drawn if carries(one.record.text, fact.record.text)}
+        record = one.record
+        turns = facts if record.kind == "turn" else words if record.kind == "fact" else {}
+        beside = [other for turn in record.source_turns for other in turns.get(turn, ())]
+        first, stands = _beside(one, beside)
+        for other in first:
+            served.setdefault(other.record.id, replace(other, score=max(other.score, one.score)))
+        if stands:
+            served.setdefault(record.id, one)
     return list(served.values())
+
+
+def _beside(one: Scored, beside: Sequence[Scored]) -> tuple[list[Scored], bool]:
+    """What is served before `one`, given the words of a fact or the facts of words; and whether `one` is served."""
+    if one.record.kind == "fact":
+        saying = [words for words in beside if _says_no_more(one.record, words.record)]
+        return saying[:1], not saying
+    carrying = [fact for fact in beside if _says_all(fact.record, one.record)]
+    newer = [fact for fact in beside if _supersedes(fact.record, one.record)]
+    return [*carrying, *newer], not carrying
+
+
+def _by_turn(scored: Sequence[Scored], kind: str) -> dict[str, list[Scored]]:
+    found: dict[str, list[Scored]] = {}
+    for one in scored:
+        if one.record.kind == kind:
+            for turn in one.record.source_turns:
+                found.setdefault(turn, []).append(one)
+    return found
+
+
+def _says_no_more(fact: MemoryRecord, words: MemoryRecord) -> bool:
+    return fact.revision == 1 and _shares(words.text, fact.text)
+
+
+def _says_all(fact: MemoryRecord, words: MemoryRecord) -> bool:
+    return carries(fact.text, words.text) and not _says_no_more(fact, words)
 
 
 def _supersedes(fact: MemoryRecord, words: MemoryRecord) -> bool:
@@ -102,10 +151,12 @@ def _supersedes(fact: MemoryRecord, words: MemoryRecord) -> bool:
 
 def carries(whole: str, part: str) -> bool:
     """Whether a text says all that another says, so that it can stand for it."""
-    said, has = _content(part), _content(whole)
-    if len(said & has) < _CARRIED * len(said) or not _exact(part) <= has:
-        return False
-    return denies(whole) or not denies(part)
+    return _shares(whole, part) and _exact(part) <= _content(whole) and (denies(whole) or not denies(part))
+
+
+def _shares(whole: str, part: str) -> bool:
+    said = _content(part)
+    return len(said & _content(whole)) >= _CARRIED * len(said)
 
 
 @remember(8_192)
