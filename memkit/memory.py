@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # Aliases, because inside the class `list` is a verb.
 Ops = list[Op]
+Records = list[MemoryRecord]
 Names = list[str]
 Decisions = list[dict[str, Any]]
 ParkedTurns = list[ParkedTurn]
@@ -141,6 +142,11 @@ class Memory:
         return writes.update(self._runtime.alive(), scope_id(user_id, "user_id"), id, text, metadata, expected_revision)
 
     @verb
+    def pin(self, id: str, *, user_id: str, pinned: bool = True) -> MemoryRecord:
+        """Make a memory standing: every context carries it. pinned=False lets it be found like any other again."""
+        return writes.pin(self._runtime.alive(), scope_id(user_id, "user_id"), id, pinned)
+
+    @verb
     def delete(self, id: str, *, user_id: str) -> Op:
         """End a memory. Its history stays; `erase` destroys."""
         return writes.delete(self._runtime.alive(), scope_id(user_id, "user_id"), id)
@@ -185,18 +191,8 @@ class Memory:
     ) -> Hits:
         """The k best memories. as_of: a sequence number (what the store knew) or a time (what had been said).
         min_score: leave out hits whose `relevance` is below it. expand="sources": with the turns they came from."""
-        ask = self._ask(
-            self._words(query, "the query"),
-            user_id,
-            agent_id,
-            k,
-            kinds=kinds,
-            session_id=session_id,
-            filters=filters,
-            as_of=as_of,
-            expand=expand,
-            min_score=min_score,
-        )
+        words = self._words(query, "the query")
+        ask = self._ask(words, user_id, agent_id, k, kinds, session_id, filters, as_of, expand, min_score)
         return self._runtime.alive().asking.search(ask)
 
     @verb
@@ -218,18 +214,8 @@ class Memory:
         """A block to put into a prompt: dated, chronological, rendered as data, never over max_tokens. Empty where
         nothing that was said bears on the query, as far as the embedder can tell; min_score, instead: only what has
         that `relevance`. expand="sources": `block.hits` carry the turns they came from."""
-        ask = self._ask(
-            self._words(query, "the query"),
-            user_id,
-            agent_id,
-            k,
-            kinds=kinds,
-            session_id=session_id,
-            filters=filters,
-            as_of=as_of,
-            expand=expand,
-            min_score=min_score,
-        )
+        words = self._words(query, "the query")
+        ask = self._ask(words, user_id, agent_id, k, kinds, session_id, filters, as_of, expand, min_score)
         budget = whole_number(max_tokens, "max_tokens", 1, 1_000_000)
         return self._runtime.alive().asking.context(ask, budget)
 
@@ -247,15 +233,8 @@ class Memory:
     ) -> Answer:
         """Answer from memory with the configured model; says which memories it used. max_tokens: of the memories that
         it is shown, instead of `Config.answer_tokens`."""
-        ask = self._ask(
-            self._words(question, "the question"),
-            user_id,
-            agent_id,
-            self._runtime.config.answer_candidates,
-            session_id=session_id,
-            filters=filters,
-            as_of=as_of,
-        )
+        words, shown = self._words(question, "the question"), self._runtime.config.answer_candidates
+        ask = self._ask(words, user_id, agent_id, shown, None, session_id, filters, as_of)
         budget = None if max_tokens is None else whole_number(max_tokens, "max_tokens", 1, 1_000_000)
         return self._runtime.alive().asking.answer(ask, budget)
 
@@ -283,12 +262,14 @@ class Memory:
         filters: Mapping[str, Any] | None = None,
     ) -> Page:
         """Live memories in the order in which they were last written; pass `page.cursor` back to go on."""
-        return care.list_page(
-            self._runtime.alive(),
-            self._ask("*", user_id, agent_id, 1, kinds=kinds, session_id=session_id, filters=filters),
-            whole_number(limit, "limit", 1, 10_000),
-            cursor,
-        )
+        ask = self._ask("*", user_id, agent_id, 1, kinds, session_id, filters)
+        return care.list_page(self._runtime.alive(), ask, whole_number(limit, "limit", 1, 10_000), cursor)
+
+    @verb
+    def profile(self, *, user_id: str, agent_id: str | None = None) -> Records:
+        """The standing memories, which every context carries: what could hurt if it were forgotten first, then how to
+        answer and call the user, and what was pinned; of each, the newest first."""
+        return self._runtime.alive().asking.profile(self._ask("*", user_id, agent_id, 1))
 
     @verb
     def history(self, *, user_id: str, memory_id: str | None = None, limit: int | None = None) -> Ops:
@@ -451,11 +432,6 @@ class Memory:
     def _words(self, value: Any, name: str) -> str:
         return self._runtime.redact_text(text_of(value, name, self._runtime.config.max_message_bytes))
 
-    def _ask(self, text: str, user_id: str, agent_id: str | None, k: int, **more: Any) -> ReadRequest:
-        return ReadRequest.of(
-            text,
-            scope_id(user_id, "user_id"),
-            None if agent_id is None else scope_id(agent_id, "agent_id"),
-            whole_number(k, "k", 1, self._runtime.config.max_k),
-            **more,
-        )
+    def _ask(self, text: str, user_id: str, agent_id: str | None, k: int, *more: Any) -> ReadRequest:
+        user, agent = scope_id(user_id, "user_id"), None if agent_id is None else scope_id(agent_id, "agent_id")
+        return ReadRequest.of(text, user, agent, whole_number(k, "k", 1, self._runtime.config.max_k), *more)

@@ -167,11 +167,12 @@ def _reading_tools(server: MCPServer[Any], scope: Scope) -> None:
         name="profile",
         title="What is known about the user",
         mime_type="application/json",
-        description="The newest memories, as data.",
+        description="What always matters, then the newest memories, as data.",
     )
     def profile() -> JSON:
         try:
             who, memory = scope.tenant, scope.memory
+            always = memory.profile(user_id=who.user_id, agent_id=who.agent_id)
             newest: list[MemoryRecord] = []
             cursor: str | None = None
             while True:
@@ -179,7 +180,9 @@ def _reading_tools(server: MCPServer[Any], scope: Scope) -> None:
                 newest = [*newest, *page][-PROFILE_SIZE:]
                 cursor = page.cursor
                 if cursor is None:
-                    return {"memories": [show_record(record) for record in reversed(newest)]}
+                    break
+            shown = {record.id: record for record in (*always, *reversed(newest))}
+            return {"memories": [show_record(record) for record in shown.values()]}
         except MemkitError as error:
             raise ResourceError(str(error)) from None
 

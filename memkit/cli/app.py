@@ -187,6 +187,28 @@ def list_(
 
 
 @app.command()
+def profile(user: User, store: Store = DEFAULT_STORE, agent: Agent = None, json: Json = False) -> None:
+    """What always matters of a user: every context carries it."""
+    with open_store(store) as memory:
+        found = memory.profile(user_id=user, agent_id=agent)
+    show.as_json({"memories": found}) if json else show.memories(found)
+
+
+@app.command()
+def pin(
+    user: User,
+    memory_id: Annotated[str, typer.Argument()],
+    store: Store = DEFAULT_STORE,
+    let_go: Annotated[bool, typer.Option("--let-go", help="Let it be found like any other again.")] = False,
+    json: Json = False,
+) -> None:
+    """Have every context carry a memory."""
+    with open_store(store) as memory:
+        record = memory.pin(memory_id, user_id=user, pinned=not let_go)
+    show.as_json(record) if json else show.memories([record])
+
+
+@app.command()
 def history(
     user: User,
     store: Store = DEFAULT_STORE,

@@ -27,6 +27,7 @@ from memkit.roles import Extractor, Fact, Fused, Manager, Prompt, Shown
 from memkit.seams.backbone import Sampling
 from memkit.seams.embedder import Embedder
 from memkit.text.requests import asks_to_forget
+from memkit.text.standing import stands
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,7 @@ def _ask_for_ops(
                 draft,
                 decision_id=call.decision_id,
                 metadata=_carried(draft, task.turns, shown),
+                standing=(task.edition > 2 and _stands(draft)) or None,
                 expires_at=task.expires_at if draft.action == "add" else None,
             )
             for draft in asked
@@ -151,6 +153,10 @@ def _ask_for_ops(
 
     yield from ask_until_readable(call, parse, served.reasks, check)
     return ops
+
+
+def _stands(draft: OpDraft) -> bool:
+    return draft.action in ("add", "update") and draft.origin == "user" and stands(draft.text or "")
 
 
 def _carried(draft: OpDraft, turns: Sequence[Turn], shown: Mapping[str, MemoryRecord]) -> dict[str, Any] | None:

@@ -50,16 +50,19 @@ def _seen(turn_id: str, seen: set[str]) -> bool:
 
 def with_sources(index: BankIndex, scored: Sequence[Scored]) -> list[Scored]:
     """The same, the best facts each followed by an excerpt of the words it was last drawn from, where they say more."""
-    out: dict[str, Scored] = {}
+    out: list[Scored] = []
+    served = {turn for one in scored if one.record.kind == "turn" for turn in one.record.source_turns}
     left = _WITH_SOURCES
     for one in scored:
-        out.setdefault(one.record.id, one)
-        if left and one.record.kind == "fact" and one.record.source_turns:
+        out.append(one)
+        turn = one.record.source_turns[-1] if one.record.kind == "fact" and one.record.source_turns else None
+        if left and turn is not None and turn not in served:
             left -= 1
+            served.add(turn)
             source = _source(index, one.record)
             if source is not None and not carries(one.record.text, source.text):
-                out.setdefault(source.id, replace(one, record=source))
-    return list(out.values())
+                out.append(replace(one, record=source))
+    return out
 
 
 def _source(index: BankIndex, fact: MemoryRecord) -> MemoryRecord | None:
@@ -173,5 +176,5 @@ def _exact(text: str) -> frozenset[str]:
 
 
 _WORD = re.compile(r"[^\W\d_][\w'’]*")
-_WRITTEN = frozenset(terms("user users user's"))
-"""What managers write where people say "I"."""
+_WRITTEN = frozenset(terms("user users user's im ive"))
+"""What managers write where people say "I", and what people type for it."""

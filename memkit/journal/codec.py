@@ -210,6 +210,8 @@ def _image(record: MemoryRecord, op: Op) -> str:
         out["trust"] = record.trust
     if not record.trainable:
         out["trainable"] = False
+    if record.standing:
+        out["standing"] = True
     return to_json(out)
 
 
@@ -236,6 +238,7 @@ def image_from(row: Row) -> MemoryRecord:
         trust=raw.get("trust", 1.0),
         expires_at=parse_time(raw.get("expires_at")),
         trainable=raw.get("trainable", True),
+        standing=raw.get("standing", False),
         content_hash=key.hex(),
         seq=seq,
     )

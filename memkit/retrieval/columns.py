@@ -95,6 +95,7 @@ class Columns:
     expires: Ints
     """`NEVER` where it does not."""
     trust: Floats
+    standing: Flags
 
     @classmethod
     def of(cls, records: Sequence[MemoryRecord]) -> Columns:
@@ -110,6 +111,7 @@ class Columns:
             days=_ints(0 if record.at is None else record.at.toordinal() for record in records),
             expires=_ints(NEVER if record.expires_at is None else micros(record.expires_at) for record in records),
             trust=np.array([record.trust for record in records], dtype=np.float64),
+            standing=np.array([record.standing for record in records], dtype=bool),
         )
 
     def __len__(self) -> int:

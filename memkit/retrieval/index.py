@@ -178,7 +178,7 @@ def _batch(columns: Columns, vectors: NDArray[np.float32], stored: Records) -> R
     read, speakers = read_lines(columns), [fold_speaker(name) for name in columns.speakers]
     traits = (
         *(read.size, read.asks, read.tells_time, read.tells_number),
-        *(columns.kinds == 0, columns.trust, columns.from_user),
+        *(columns.kinds == 0, columns.trust, columns.from_user, columns.standing),
         [name != "" for name in speakers],
     )
     numbers = (columns.seqs, columns.at, columns.days, columns.expires, read.lengths, columns.kinds)

@@ -28,7 +28,7 @@ NUMBERS = ("seqs", "at", "days", "expires", "lengths", "kinds", "speakers", "ses
 """Whole numbers of a row. Speakers and sessions are numbered by the shelf; a mark is the hash of the memory's id."""
 OWN = 6
 """So many of `NUMBERS` a row has by itself; the shelf adds the others."""
-TRAITS = ("length", "question", "tells_time", "tells_number", "fact", "trust", "from_user", "has_speaker")
+TRAITS = ("length", "question", "tells_time", "tells_number", "fact", "trust", "from_user", "standing", "has_speaker")
 """Numbers that a row has by itself, whatever is asked."""
 _ROOM, _SHARE = 32, 4
 """Free places of a new shelf: so many, or this part of what it holds where that is more."""

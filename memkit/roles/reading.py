@@ -83,10 +83,7 @@ def read_items(reply: str, grammar: Grammar | None, shape: Shape, notes: Notes, 
     """The items of a reply, as mappings (or strings, where the shape allows them)."""
     check_size(reply)
     plain = reply.strip()
-    if grammar is not None and grammar.matches(plain):
-        refuse_stump(cut)
-        return _from_lines(plain, shape, notes) or []
-    if "{" in plain or "[" in plain:
+    if ("{" in plain or "[" in plain) and not (grammar is not None and grammar.matches(plain)):
         items = _from_json(plain, shape, notes)
         if items is not None:
             return items

@@ -39,7 +39,6 @@ class ReadRequest:
         user_id: str,
         agent_id: str | None,
         k: int,
-        *,
         kinds: Sequence[Kind] | None = None,
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,

@@ -17,6 +17,7 @@ from memkit.engine.answer import answer
 from memkit.engine.bank import LiveBank
 from memkit.engine.call import Routing
 from memkit.engine.citations import infer_citations
+from memkit.engine.core import core
 from memkit.engine.decide import Decided
 from memkit.engine.drive import drive, within
 from memkit.engine.record import decision_record
@@ -25,7 +26,7 @@ from memkit.engine.served_with import ServedWith
 from memkit.errors import BadReply, InvalidInput, NoModel, NotFound
 from memkit.journal import FeedbackRecord, Trace
 from memkit.journal.records import TraceKind
-from memkit.models import JSON, Bank, digest
+from memkit.models import JSON, Bank, MemoryRecord, digest
 from memkit.results import Answer, ContextBlock, Hit, Hits
 from memkit.retrieval import Query, RankerWeights, Scored, render_context, why
 from memkit.retrieval.relevance import Calibration, calibration_of
@@ -79,10 +80,21 @@ class Asking:
             scored = []
         scored = with_sources(live.index, scored) if scored else []
         trace_id = self._ids.new("c")
-        block = render_context([one.record for one in scored], max_tokens=max_tokens, nonce=trace_id[-8:])
+        now = ask.as_of if isinstance(ask.as_of, datetime) else self._clock.now()
+        standing = core(live.index, now, kinds=ask.kinds, condition=ask.condition)
+        records = [one.record for one in scored]
+        block = render_context(records, max_tokens=max_tokens, nonce=trace_id[-8:], core=standing)
         served = [one for one in scored if one.record.id in block.ids]
-        self._trace("context", trace_id, ask, live, served, {"max_tokens": max_tokens} | selection)
-        return ContextBlock(block.text, trace_id=trace_id, hits=self._hits(ask, served))
+        found = {one.record.id for one in served}
+        always = [Scored(one, 0.0, {}) for one in standing if one.id in block.ids and one.id not in found]
+        told = [{"id": one.record.id, "revision": one.record.revision} for one in always]
+        more = {"max_tokens": max_tokens} | ({"core": told} if told else {})
+        self._trace("context", trace_id, ask, live, served, more | selection)
+        return ContextBlock(block.text, trace_id=trace_id, hits=self._hits(ask, [*served, *always]))
+
+    def profile(self, ask: ReadRequest) -> list[MemoryRecord]:
+        live, _, _ = self._rank(ask)
+        return core(live.index, self._clock.now())
 
     @property
     def _calibration(self) -> Calibration:
@@ -156,7 +168,7 @@ class Asking:
         as inferred. Idempotent: the last answer counts. On the trace of `answer` it is kept beside what the model
         answered and cited, which is what feedback on that trace judges."""
         trace = self._traces.get(user_id, trace_id)
-        served: Sequence[Mapping[str, Any]] = trace.payload.get("served", ())
+        served: Sequence[Mapping[str, Any]] = [*trace.payload.get("served", ()), *trace.payload.get("core", ())]
         texts = self._served_texts(trace.bank.user_id, served)
         cited = infer_citations(text, texts)
         named = [{"id": one["id"], "revision": one["revision"]} for one in served if one["id"] in cited]

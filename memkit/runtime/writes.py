@@ -150,6 +150,17 @@ def update(
     return ops[0].after or record
 
 
+def pin(runtime: Runtime, user_id: str, memory_id: str, pinned: object) -> MemoryRecord:
+    if not isinstance(pinned, bool):
+        raise InvalidInput("pinned must be True or False", fix="pass pinned=False to let the memory go")
+    bank, record = _own(runtime, user_id, memory_id)
+    now = runtime.clock.now()
+    draft = OpDraft("update", memory_id, standing=pinned, origin="api", at=now)
+    ops = runtime.journal.apply(bank, [draft], decision_id=runtime.ids.new("u"), at=now, cause="api")
+    runtime.note_applied(bank, ops)
+    return ops[0].after or record
+
+
 def delete(runtime: Runtime, user_id: str, memory_id: str) -> Op:
     bank, record = _own(runtime, user_id, memory_id)
     now = runtime.clock.now()

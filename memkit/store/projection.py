@@ -81,8 +81,8 @@ class Projection:
             return
         batch = layout.encode([row for row in rows if row.seq > covered], self.dim, self.identity, watermark=seq)
         target = handle or self._table.create(layout.memories_schema(self.dim, self.identity))
-        if layout.LATER not in target.schema.names:
-            target.add_columns(layout.later_field())
+        if missing := layout.missing_fields(target.schema):
+            target.add_columns(missing)
         _, pa = modules()
         merge = target.merge_insert("id").when_matched_update_all(where=NEWER_ONLY).when_not_matched_insert_all()
         # Not through an index: LanceDB's index path loses the conflict information that keeps ids unique.
