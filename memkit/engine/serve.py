@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from memkit.memo import remember
 from memkit.models import MemoryRecord
@@ -48,7 +49,7 @@ def _seen(turn_id: str, seen: set[str]) -> bool:
     return found
 
 
-def with_sources(index: BankIndex, scored: Sequence[Scored]) -> list[Scored]:
+def with_sources(index: BankIndex, scored: Sequence[Scored], now: datetime) -> list[Scored]:
     """The same, the best facts each followed by an excerpt of the words it was last drawn from, where they say more."""
     out: list[Scored] = []
     served = {turn for one in scored if one.record.kind == "turn" for turn in one.record.source_turns}
@@ -59,17 +60,18 @@ def with_sources(index: BankIndex, scored: Sequence[Scored]) -> list[Scored]:
         if left and turn is not None and turn not in served:
             left -= 1
             served.add(turn)
-            source = _source(index, one.record)
+            source = _source(index, one.record, now)
             if source is not None and not carries(one.record.text, source.text):
                 out.append(replace(one, record=source))
     return out
 
 
-def _source(index: BankIndex, fact: MemoryRecord) -> MemoryRecord | None:
+def _source(index: BankIndex, fact: MemoryRecord, now: datetime) -> MemoryRecord | None:
     """What the bank still has of the turn, as far as it is about the fact."""
     turn = fact.source_turns[-1]
     ids = {turn, *(f"{turn}.{number}" for number in range(1, _WINDOWS))}
-    windows = [row for row in index.rows.pick(index.rows.rows_of(ids)) if row.kind == "turn"]
+    rows = index.rows.pick(index.rows.rows_of(ids))
+    windows = [row for row in rows if row.kind == "turn" and (row.expires_at is None or row.expires_at > now)]
     if not windows:
         return None
     wanted = _content(fact.text)

@@ -78,9 +78,10 @@ class Asking:
             scored = self._relevant(scored, ask.min_score)
         elif not self._relevant(scored, self._calibration.nothing_bears):
             scored = []
-        scored = with_sources(live.index, scored) if scored else []
         trace_id = self._ids.new("c")
         now = ask.as_of if isinstance(ask.as_of, datetime) else self._clock.now()
+        if not (ask.kinds or ask.session_id or ask.condition):
+            scored = with_sources(live.index, scored, now)
         standing = core(live.index, now, kinds=ask.kinds, condition=ask.condition)
         records = [one.record for one in scored]
         block = render_context(records, max_tokens=max_tokens, nonce=trace_id[-8:], core=standing)

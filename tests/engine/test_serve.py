@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from memkit import Memory
-from memkit.engine.serve import carries
+from memkit.engine.serve import carries, with_sources
+from memkit.models import MemoryRecord
+from memkit.retrieval import BankIndex, Query, rank
 
 
 def first(path: Path, said: list[str], question: str) -> str:
@@ -89,3 +93,20 @@ def test_the_windows_of_a_long_turn_take_one_place_among_the_hits(tmp_path: Path
         hits = memory.search("what does the garden need?", user_id="ana", k=5)
     assert [hit.memory.source_turns for hit in hits].count((long,)) == 1
     assert any("pear" in hit.text for hit in hits)
+
+
+def test_a_fact_brings_the_sentences_it_was_drawn_from_as_long_as_the_bank_has_them() -> None:
+    now = datetime(2026, 5, 1, tzinfo=UTC)
+    ducks = "I walked along the canal and fed the ducks there. " * 12
+    words = MemoryRecord(
+        id="t1", text=f"{ducks}We adopted a dog at the harbour.", kind="turn", source_turns=("t1",), seq=1
+    )
+    fact = MemoryRecord(id="m1", text="Ana has a dog.", source_turns=("t1",), seq=2)
+    (found,) = rank(BankIndex.build([fact], None), Query("dog"))
+    both = with_sources(BankIndex.build([words, fact], None), [found], now)
+    assert [one.record.id for one in both] == ["m1", "t1"]
+    assert both[1].record.text.endswith("We adopted a dog at the harbour.")
+    assert len(both[1].record.text) <= 250
+    ended = replace(words, expires_at=now - timedelta(days=1))
+    for left in ([fact], [ended, fact]):
+        assert with_sources(BankIndex.build(left, None), [found], now) == [found]

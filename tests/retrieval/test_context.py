@@ -79,7 +79,7 @@ def test_the_best_are_kept_and_told_in_order_of_time() -> None:
         for record in memories([f"memory number {n} about this and that" for n in range(40)])
     ]
     ranked = random.Random(1).sample(records, 40)
-    block = render_context(ranked, 250, nonce=NONCE)
+    block = render_context(ranked, 260, nonce=NONCE)
     kept = len(block.ids)
     assert 3 < kept < 40
     assert set(block.ids) == {record.id for record in ranked[:kept]}
@@ -137,3 +137,12 @@ def test_whose_words_they_are_stands_before_them_unless_a_manager_wrote_them() -
         "-",
         "- (tool):",
     ]
+
+
+def test_a_year_is_told_once_and_read_back_with_each_date() -> None:
+    days = [datetime(2023, 5, 8, tzinfo=UTC), datetime(2023, 5, 9, tzinfo=UTC), None, datetime(2024, 5, 9, tzinfo=UTC)]
+    records = [MemoryRecord(id=str(n), text=f"note {n}", at=at, seq=n) for n, at in enumerate(days)]
+    block = render_context(records, 500, nonce=NONCE).text
+    assert "\n9 May\n" in block
+    dates = ["", "8 May 2023", "9 May 2023", "9 May 2024"]
+    assert [item.date for item in parse_context(block)] == dates
