@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import os
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from typing import Any
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 
 from memkit.errors import BadReply, InvalidConfig, ModelError, ModelTimeout, ModelUnavailable, ReplyTooLarge
 from memkit.net.loop import LoopThread
 from memkit.seams.backbone import GenReply, GenRequest, Replies
 
+_T = TypeVar("_T")
 Call = Callable[[list[dict[str, str]]], "str | Awaitable[str]"]
 
 MAX_REPLY_CHARS = 1_000_000
+_IDLE_S = 10.0
+"""So long a thread waits for the next call."""
 _MISSING: Mapping[str, str] = {
     name: "a plain function returns text only" for name in ("prompt_ids", "token_ids", "logprobs", "sampled_logprobs")
 }
@@ -34,6 +39,7 @@ class CallableBackbone:
         self._name = name or getattr(call, "__qualname__", type(call).__qualname__)
         self._slots = threading.BoundedSemaphore(max_parallel)
         self._loop = LoopThread("memkit-callable")
+        self._workers = _Workers()
 
     @property
     def identity(self) -> str:
@@ -63,9 +69,7 @@ class CallableBackbone:
                 index, request = item
                 outcomes[index] = self._outcome(request)
 
-        threads = [_start(worker) for _ in range(min(len(requests), self._max_parallel))]
-        for thread in threads:
-            thread.join()
+        wait([self._workers.start(worker) for _ in range(min(len(requests), self._max_parallel))])
         return [outcome for outcome in outcomes if outcome is not None]
 
     def close(self) -> None:
@@ -86,17 +90,14 @@ class CallableBackbone:
             )
         if not self._slots.acquire(timeout=request.deadline_s):
             raise self._late(request)
-        result: Future[str] = Future()
 
-        def call() -> None:
+        def call() -> str:
             try:
-                result.set_result(self._checked(request, ends))
-            except BaseException as error:
-                result.set_exception(error)
+                return self._checked(request, ends)
             finally:
                 self._slots.release()
 
-        _start(call)
+        result = self._workers.start(call)
         # not `result(timeout=)`: its TimeoutError could be the function's own
         wait([result], timeout=max(0.0, ends - time.monotonic()))
         if not result.done():
@@ -144,10 +145,46 @@ class CallableBackbone:
         )
 
 
-def _start(work: Callable[[], None]) -> threading.Thread:
-    """A daemon, so that a function that never returns does not keep the program from ending. Context variables are
-    handed on: tracing tools live in them."""
-    context = contextvars.copy_context()
-    thread = threading.Thread(target=lambda: context.run(work), name="memkit-callable", daemon=True)
-    thread.start()
-    return thread
+class _Workers:
+    """Threads that wait a while for the next call. Daemons, so that a function that never returns does not keep the
+    program from ending. Context variables are handed on: tracing tools live in them."""
+
+    def __init__(self) -> None:
+        self._idle: list[SimpleQueue[Callable[[], None]]] = []
+        self._lock, self._pid = threading.Lock(), os.getpid()
+
+    def start(self, work: Callable[[], _T]) -> Future[_T]:
+        context, result = contextvars.copy_context(), Future[_T]()
+
+        def call() -> None:
+            try:
+                result.set_result(context.run(work))
+            except BaseException as error:
+                result.set_exception(error)
+
+        self._free().put(call)
+        return result
+
+    def _free(self) -> SimpleQueue[Callable[[], None]]:
+        """The queue of a thread that waits, or of a new one. A fork takes no threads along."""
+        if self._pid != os.getpid():
+            self._lock, self._idle, self._pid = threading.Lock(), [], os.getpid()
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        threading.Thread(target=self._serve, args=(queue,), name="memkit-callable", daemon=True).start()
+        return queue
+
+    def _serve(self, queue: SimpleQueue[Callable[[], None]]) -> None:
+        while True:
+            try:
+                queue.get(timeout=_IDLE_S)()
+            except Empty:
+                with self._lock:
+                    if queue in self._idle:
+                        self._idle.remove(queue)
+                        return
+                continue  # somebody has just taken it
+            with self._lock:
+                self._idle.append(queue)

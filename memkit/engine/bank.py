@@ -124,6 +124,10 @@ class LiveBank:
             _Step(self if step is None else step.start, weakref.ref(self), changed, removed, embedder), state.seq, state
         )
 
+    def by_now(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord | None]:
+        """What became of records of this bank."""
+        return [self.state.get(record.id) for record in records]
+
     def drawn_from(self, turns: Sequence[Turn]) -> list[MemoryRecord]:
         """The memories that name one of these turns as a source."""
         said = {turn.turn_id for turn in turns}

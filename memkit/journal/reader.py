@@ -171,6 +171,11 @@ class JournalReader:
         with self._engine.read() as tx:
             return oplog.read_one(tx, user_id, memory_id)
 
+    def written_by(self, bank: Bank, intake_ids: Sequence[str]) -> list[MemoryRecord]:
+        """The live memories that these `add` calls had to do with."""
+        with self._engine.read() as tx:
+            return oplog.read_written(tx, bank, intake_ids)
+
     def find(self, bank: Bank, content_hash: str) -> str | None:
         """The live memory of this content."""
         with self._engine.read() as tx:
