@@ -103,8 +103,8 @@ def _time(record: MemoryRecord) -> tuple[float, int]:
 
 
 def _once(scored: Sequence[Scored]) -> list[Scored]:
-    """Of a fact and the words that it was drawn from: the words, in the better place of the two, where the fact says no
-    more; the fact where it says all that the words say; the fact first where it was rewritten since; else both."""
+    """Of a fact and the words that it was drawn from, in the better place of the two: the fact where it says all that the
+    words say; the words where the fact says less; the fact first where it was rewritten since; else both."""
     facts, words = _by_turn(scored, "fact"), _by_turn(scored, "turn")
     if not facts or not words:
         return list(scored)
@@ -126,7 +126,7 @@ def _beside(one: Scored, beside: Sequence[Scored]) -> tuple[list[Scored], bool]:
     if one.record.kind == "fact":
         saying = [words for words in beside if _says_no_more(one.record, words.record)]
         return saying[:1], not saying
-    carrying = [fact for fact in beside if _says_all(fact.record, one.record)]
+    carrying = [fact for fact in beside if carries(fact.record.text, one.record.text)]
     newer = [fact for fact in beside if _supersedes(fact.record, one.record)]
     return [*carrying, *newer], not carrying
 
@@ -141,11 +141,7 @@ def _by_turn(scored: Sequence[Scored], kind: str) -> dict[str, list[Scored]]:
 
 
 def _says_no_more(fact: MemoryRecord, words: MemoryRecord) -> bool:
-    return fact.revision == 1 and _shares(words.text, fact.text)
-
-
-def _says_all(fact: MemoryRecord, words: MemoryRecord) -> bool:
-    return carries(fact.text, words.text) and not _says_no_more(fact, words)
+    return fact.revision == 1 and _shares(words.text, fact.text) and not carries(fact.text, words.text)
 
 
 def _supersedes(fact: MemoryRecord, words: MemoryRecord) -> bool:

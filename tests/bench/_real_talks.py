@@ -73,7 +73,7 @@ class Served:
     """Score of the best."""
     tokens: int = 0
     share: float = 0.0
-    """Of the block's tokens, those of memories."""
+    """Of the tokens of a block of the default size, those of memories."""
     relevance: Sequence[float] = ()
     """Of the ten best."""
 
@@ -95,7 +95,9 @@ def told(embedder: str, *, infer: bool = True) -> System:
                 said = "\n".join(item.text for item in parse_context(block)) if block else ""
                 best = max((hit.relevance for hit in hits), default=0.0)
                 tokens, relevance = estimate_tokens(block), [hit.relevance for hit in hits]
-                share = estimate_tokens(said) / max(tokens, 1)
+                whole = str(memory.context(question["question"], user_id="u"))
+                inside = sum(estimate_tokens(item.text) for item in parse_context(whole)) if whole else 0
+                share = inside / max(estimate_tokens(whole), 1)
                 yield Served([hit.text for hit in hits], said, best, tokens, share, relevance)
 
     return run

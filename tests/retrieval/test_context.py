@@ -130,12 +130,12 @@ def test_whose_words_they_are_stands_before_them_unless_a_manager_wrote_them() -
         for n, (kind, origin) in enumerate(kinds)
     ]
     lines = render_context(records, 500, nonce=NONCE).text.split("\n")[2:-1]
-    assert [line.partition(' "')[0] for line in lines if line.startswith("- ")] == [
-        "- user:",
-        "- user:",
-        "- assistant:",
-        "-",
-        "- (tool):",
+    assert [line.partition(' "')[0] for line in lines] == [
+        "user:",
+        "user:",
+        "assistant:",
+        '"words 4"',
+        "(tool):",
     ]
 
 
