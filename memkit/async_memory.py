@@ -135,6 +135,7 @@ class AsyncMemory:
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
         expand: str | None = None,
+        min_score: float | None = None,
     ) -> Hits:
         return await self._run(
             self._memory.search,
@@ -147,6 +148,7 @@ class AsyncMemory:
             filters=filters,
             as_of=as_of,
             expand=expand,
+            min_score=min_score,
         )
 
     @verb
@@ -162,6 +164,8 @@ class AsyncMemory:
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
+        expand: str | None = None,
+        min_score: float | None = None,
     ) -> ContextBlock:
         return await self._run(
             self._memory.context,
@@ -174,6 +178,8 @@ class AsyncMemory:
             session_id=session_id,
             filters=filters,
             as_of=as_of,
+            expand=expand,
+            min_score=min_score,
         )
 
     @verb
@@ -186,6 +192,7 @@ class AsyncMemory:
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
+        max_tokens: int | None = None,
     ) -> Answer:
         return await self._run(
             self._memory.answer,
@@ -195,6 +202,7 @@ class AsyncMemory:
             session_id=session_id,
             filters=filters,
             as_of=as_of,
+            max_tokens=max_tokens,
         )
 
     @verb

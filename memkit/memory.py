@@ -187,10 +187,12 @@ class Memory:
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
         expand: str | None = None,
+        min_score: float | None = None,
     ) -> Hits:
-        """The k best memories. as_of: a sequence number (what the store knew) or a time (what had been said)."""
+        """The k best memories. as_of: a sequence number (what the store knew) or a time (what had been said).
+        min_score: leave out hits whose `relevance` is below it. expand="sources": with the turns they came from."""
         words = self._words(query, "the query")
-        ask = self._ask(words, user_id, agent_id, k, kinds, session_id, filters, as_of, expand)
+        ask = self._ask(words, user_id, agent_id, k, kinds, session_id, filters, as_of, expand, min_score)
         return self._runtime.alive().asking.search(ask)
 
     @verb
@@ -206,10 +208,14 @@ class Memory:
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
+        expand: str | None = None,
+        min_score: float | None = None,
     ) -> ContextBlock:
-        """A block to put into a prompt: dated, chronological, rendered as data, never over max_tokens."""
+        """A block to put into a prompt: dated, chronological, rendered as data, never over max_tokens. Empty where
+        nothing that was said bears on the query, as far as the embedder can tell; min_score, instead: only what has
+        that `relevance`. expand="sources": `block.hits` carry the turns they came from."""
         words = self._words(query, "the query")
-        ask = self._ask(words, user_id, agent_id, k, kinds, session_id, filters, as_of)
+        ask = self._ask(words, user_id, agent_id, k, kinds, session_id, filters, as_of, expand, min_score)
         budget = whole_number(max_tokens, "max_tokens", 1, 1_000_000)
         return self._runtime.alive().asking.context(ask, budget)
 
@@ -223,11 +229,14 @@ class Memory:
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
+        max_tokens: int | None = None,
     ) -> Answer:
-        """Answer from memory with the configured model; says which memories it used."""
+        """Answer from memory with the configured model; says which memories it used. max_tokens: of the memories that
+        it is shown, instead of `Config.answer_tokens`."""
         words, shown = self._words(question, "the question"), self._runtime.config.answer_candidates
         ask = self._ask(words, user_id, agent_id, shown, None, session_id, filters, as_of)
-        return self._runtime.alive().asking.answer(ask)
+        budget = None if max_tokens is None else whole_number(max_tokens, "max_tokens", 1, 1_000_000)
+        return self._runtime.alive().asking.answer(ask, budget)
 
     @verb
     def get(self, id: str, *, user_id: str) -> MemoryRecord:

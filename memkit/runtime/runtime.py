@@ -175,6 +175,7 @@ class Runtime:
             fused_candidates=config.fused_candidates,
             context_turns=config.context_turns,
             answer_candidates=config.answer_candidates,
+            answer_tokens=config.answer_tokens,
         ).to(self.backbone)
 
     @_Part
