@@ -13,7 +13,7 @@ from memkit.errors import NotFound
 from memkit.inputs import optional_id, path_of, scope_id, text_of, verb, whole_number
 from memkit.models import Bank, Kind, MemoryRecord, Op
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page, ParkedTurn, Problem
-from memkit.runtime import care, writes
+from memkit.runtime import care, erasure, writes
 from memkit.runtime.read_request import AS_OF, Ask
 from memkit.runtime.runtime import Runtime
 from memkit.seams.clock import Clock, Ids
@@ -73,7 +73,7 @@ class Memory:
             ids=ids, model_options=model_options,
         )  # fmt: skip
         try:
-            care.finish_erasures(self._runtime)
+            erasure.finish_erasures(self._runtime)
         except BaseException:
             self._runtime.close()
             raise
@@ -329,10 +329,16 @@ class Memory:
         care.set_trainable(self._runtime.alive(), self._bank(user_id, agent_id), agent_id, value)
 
     @verb
-    def erase(self, *, user_id: str) -> EraseReceipt:
+    def erase(
+        self, *, user_id: str, turn_id: str | None = None, memory_id: str | None = None, session_id: str | None = None
+    ) -> EraseReceipt:
         """Destroy everything of a user: rows, versions, indexes, journal, decisions. Adapters that learned from the
-        user are marked tainted. Cannot be undone."""
-        return care.erase(self._runtime.alive(), scope_id(user_id, "user_id"))
+        user are marked tainted. Cannot be undone.
+
+        Or one turn (or `add`, by its trace_id), one memory with the turns that it was drawn from, or one session: the
+        words, what was drawn from them, and the prompts, replies and traces that showed it. The rest of the user
+        stays."""
+        return erasure.erase(self._runtime.alive(), scope_id(user_id, "user_id"), turn_id, memory_id, session_id)
 
     @verb
     def export(self, path: str | Path, *, user_id: str | None = None) -> int:

@@ -255,14 +255,18 @@ def retry(
 def erase(
     user: User,
     store: Store = DEFAULT_STORE,
+    turn: Annotated[str | None, typer.Option("--turn", help="Only this turn, or `add` by its trace id.")] = None,
+    memory_id: Annotated[str | None, typer.Option("--memory", help="Only this memory and its turns.")] = None,
+    session: Annotated[str | None, typer.Option("--session", help="Only this session.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     json: Json = False,
 ) -> None:
-    """Destroy everything of a user, beyond undo."""
-    if not yes and not typer.confirm(f"Destroy every trace of {user!r}? This cannot be undone."):
+    """Destroy everything of a user, or of a turn, memory or session, with all that was drawn from it, beyond undo."""
+    named = next((f"{one!r} of {user!r}" for one in (turn, memory_id, session) if one is not None), repr(user))
+    if not yes and not typer.confirm(f"Destroy every trace of {named}? This cannot be undone."):
         raise typer.Exit(4)
     with opened(store) as memory:
-        receipt = memory.erase(user_id=user)
+        receipt = memory.erase(user_id=user, turn_id=turn, memory_id=memory_id, session_id=session)
     if json:
         show.as_json(receipt)
     else:

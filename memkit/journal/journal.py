@@ -7,12 +7,13 @@ import os
 import secrets
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from pathlib import Path
 
 from memkit import ops as operations
+from memkit.engine.drawn import TakenBack
 from memkit.errors import Conflict, InvalidInput, MemkitError, NotAStore, NotFound, StoreDamaged, StoreReadOnly
 from memkit.journal import check as checking
 from memkit.journal import disk, erase, intakes, oplog, portable, trail
@@ -22,10 +23,12 @@ from memkit.journal.reader import JournalReader
 from memkit.journal.records import (
     Accepted,
     Claim,
+    Doomed,
     ErasureReceipt,
     FeedbackRecord,
     Intake,
     IntakeState,
+    Part,
     Problem,
     Trace,
 )  # fmt: skip
@@ -310,10 +313,11 @@ class Journal(JournalReader):
 
     # -- erasure, care, locks --------------------------------------------------------------------------------------
 
-    def begin_erase(self, user_id: str) -> str:
-        """Record the intent, before the projection is cleaned: `unfinished_erasures` names the user until `erase`."""
+    def begin_erase(self, user_id: str, part: Part | None = None) -> str:
+        """Record the intent, before the projection is cleaned: `unfinished_erasures` names the user, or
+        `unfinished_parts` the part, until it is erased."""
         with self._engine.write() as tx:
-            return erase.begin(tx, user_id, self._ids.new("e"), self._clock.now())
+            return erase.begin(tx, user_id, part, self._ids.new("e"), self._clock.now())
 
     def erase(self, user_id: str) -> ErasureReceipt:
         """Destroy every row of the user, then every byte that the rows left behind. `StoreBusy` when other processes
@@ -321,6 +325,28 @@ class Journal(JournalReader):
         erasure_id = self.begin_erase(user_id)
         with self._engine.write() as tx:
             erase.delete_rows(tx, user_id, erasure_id, self._clock.now())
+        return self._scrubbed(erasure_id)
+
+    def erase_part(self, user_id: str, part: Part, find: Callable[[JournalReader], Doomed]) -> ErasureReceipt:
+        """The same for a part of the user and what `find` says was drawn from it: it is asked inside the transaction,
+        so nothing is drawn from it meanwhile."""
+        erasure_id = self.begin_erase(user_id, part)
+        with self._engine.write() as tx:
+            erase.delete_part(tx, find(self._within(tx)), erasure_id, self._clock.now(), self._take_back)
+        return self._scrubbed(erasure_id)
+
+    def _take_back(self, tx: Tx, memories: Sequence[TakenBack]) -> int:
+        """By an op of its own, as any memory changes: LanceDB and caches follow it."""
+        for one in memories:
+            bank = oplog.make_bank(tx, one.bank)
+            oplog.put_head(tx, bank, one.ground)
+            at = one.image.at or self._clock.now()
+            draft = OpDraft("update", one.image.id, source_turns=one.image.source_turns, at=at, restore=one.image)
+            ops = self._resolve(tx, bank, one.bank, [draft], self._ids.new("u"), at, "erase", ())
+            oplog.write_ops(tx, bank, None, ops)
+        return len(memories)
+
+    def _scrubbed(self, erasure_id: str) -> ErasureReceipt:
         self._signal()
         self._finish_scrubbing()
         with self._engine.read() as tx:

@@ -91,7 +91,7 @@ class TurnWriter:
             state = self._journal.intake(intake.intake_id)
             if state is None:
                 raise NotFound(
-                    "the turn is gone", why="its user was erased while it was being decided",
+                    "the turn is gone", why="it was erased, or its user was, while it was being decided",
                     fix="add it again, if it is still wanted",
                 )  # fmt: skip
             if state.status != "pending" or (deadline is not None and time.monotonic() > deadline):
