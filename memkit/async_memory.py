@@ -70,10 +70,19 @@ class AsyncMemory:
         keep_turns: str | None = None,
     ) -> AddResult:
         return await self._run(
-            self._memory.add, messages, user_id=user_id, agent_id=agent_id, session_id=session_id, at=at,
-            metadata=metadata, idempotency_key=idempotency_key, infer=infer, wait=wait, expires_at=expires_at,
+            self._memory.add,
+            messages,
+            user_id=user_id,
+            agent_id=agent_id,
+            session_id=session_id,
+            at=at,
+            metadata=metadata,
+            idempotency_key=idempotency_key,
+            infer=infer,
+            wait=wait,
+            expires_at=expires_at,
             keep_turns=keep_turns,
-        )  # fmt: skip
+        )
 
     @verb
     async def update(
@@ -125,9 +134,17 @@ class AsyncMemory:
         expand: str | None = None,
     ) -> Hits:
         return await self._run(
-            self._memory.search, query, user_id=user_id, agent_id=agent_id, k=k, kinds=kinds, session_id=session_id,
-            filters=filters, as_of=as_of, expand=expand,
-        )  # fmt: skip
+            self._memory.search,
+            query,
+            user_id=user_id,
+            agent_id=agent_id,
+            k=k,
+            kinds=kinds,
+            session_id=session_id,
+            filters=filters,
+            as_of=as_of,
+            expand=expand,
+        )
 
     @verb
     async def context(
@@ -144,9 +161,17 @@ class AsyncMemory:
         as_of: AS_OF | str = None,
     ) -> ContextBlock:
         return await self._run(
-            self._memory.context, query, user_id=user_id, agent_id=agent_id, max_tokens=max_tokens, k=k, kinds=kinds,
-            session_id=session_id, filters=filters, as_of=as_of,
-        )  # fmt: skip
+            self._memory.context,
+            query,
+            user_id=user_id,
+            agent_id=agent_id,
+            max_tokens=max_tokens,
+            k=k,
+            kinds=kinds,
+            session_id=session_id,
+            filters=filters,
+            as_of=as_of,
+        )
 
     @verb
     async def answer(
@@ -160,9 +185,14 @@ class AsyncMemory:
         as_of: AS_OF | str = None,
     ) -> Answer:
         return await self._run(
-            self._memory.answer, question, user_id=user_id, agent_id=agent_id, session_id=session_id, filters=filters,
+            self._memory.answer,
+            question,
+            user_id=user_id,
+            agent_id=agent_id,
+            session_id=session_id,
+            filters=filters,
             as_of=as_of,
-        )  # fmt: skip
+        )
 
     @verb
     async def get(self, id: str, *, user_id: str) -> MemoryRecord:
@@ -181,9 +211,15 @@ class AsyncMemory:
         filters: Mapping[str, Any] | None = None,
     ) -> Page:
         return await self._run(
-            self._memory.list, user_id=user_id, agent_id=agent_id, limit=limit, cursor=cursor, kinds=kinds,
-            session_id=session_id, filters=filters,
-        )  # fmt: skip
+            self._memory.list,
+            user_id=user_id,
+            agent_id=agent_id,
+            limit=limit,
+            cursor=cursor,
+            kinds=kinds,
+            session_id=session_id,
+            filters=filters,
+        )
 
     @verb
     async def history(self, *, user_id: str, memory_id: str | None = None, limit: int | None = None) -> Ops:
@@ -211,9 +247,14 @@ class AsyncMemory:
         comment: str | None = None,
     ) -> str:
         return await self._run(
-            self._memory.feedback, trace_id, user_id=user_id, reward=reward, label=label, expected=expected,
+            self._memory.feedback,
+            trace_id,
+            user_id=user_id,
+            reward=reward,
+            label=label,
+            expected=expected,
             comment=comment,
-        )  # fmt: skip
+        )
 
     @property
     def adapters(self) -> AdapterSet:

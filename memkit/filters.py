@@ -21,10 +21,22 @@ ColumnType = Literal["text", "time", "number", "flag"]
 Scalar = str | int | float | bool | datetime | None
 
 COLUMNS: Mapping[str, ColumnType] = {
-    "id": "text", "kind": "text", "text": "text", "speaker": "text", "session_id": "text", "origin": "text",
-    "content_hash": "text", "at": "time", "created_at": "time", "updated_at": "time", "expires_at": "time",
-    "trust": "number", "revision": "number", "seq": "number", "trainable": "flag",
-}  # fmt: skip
+    "id": "text",
+    "kind": "text",
+    "text": "text",
+    "speaker": "text",
+    "session_id": "text",
+    "origin": "text",
+    "content_hash": "text",
+    "at": "time",
+    "created_at": "time",
+    "updated_at": "time",
+    "expires_at": "time",
+    "trust": "number",
+    "revision": "number",
+    "seq": "number",
+    "trainable": "flag",
+}
 OPERATORS: tuple[Operator, ...] = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in")
 MAX_TERMS = 256
 """LanceDB's parser kills the whole process at about 50,000 terms; nobody needs hundreds."""
@@ -228,5 +240,10 @@ def _shown(value: Any) -> str:
 
 def _invalid(what: str, why: str) -> InvalidFilter:
     allowed = ", ".join([*COLUMNS, "metadata.<name>"])
-    return InvalidFilter(what, why=why, fix=f"filter by {allowed}, with {' '.join(OPERATORS)}",
-                         columns=list(COLUMNS), operators=list(OPERATORS))  # fmt: skip
+    return InvalidFilter(
+        what,
+        why=why,
+        fix=f"filter by {allowed}, with {' '.join(OPERATORS)}",
+        columns=list(COLUMNS),
+        operators=list(OPERATORS),
+    )

@@ -41,9 +41,15 @@ class Said:
 
 
 ORIGINS: dict[str, Origin] = {
-    "user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "tool": "tool", "function": "tool",
-    "system": "document", "developer": "document",
-}  # fmt: skip
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "tool": "tool",
+    "function": "tool",
+    "system": "document",
+    "developer": "document",
+}
 
 Messages = "str | Message | Mapping[str, Any] | Sequence[str | Message | Mapping[str, Any]]"
 

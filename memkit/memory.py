@@ -68,10 +68,21 @@ class Memory:
         mode: "split" (extract, then manage each fact) or "fused" (one call); chosen by the model when None.
         """
         self._runtime = Runtime(
-            path, model=model, embedder=embedder, adapters=adapters, alias=alias, explore=explore,
-            keep_turns=keep_turns, instructions=instructions, redact=redact, config=config, mode=mode, clock=clock,
-            ids=ids, model_options=model_options,
-        )  # fmt: skip
+            path,
+            model=model,
+            embedder=embedder,
+            adapters=adapters,
+            alias=alias,
+            explore=explore,
+            keep_turns=keep_turns,
+            instructions=instructions,
+            redact=redact,
+            config=config,
+            mode=mode,
+            clock=clock,
+            ids=ids,
+            model_options=model_options,
+        )
         try:
             erasure.finish_erasures(self._runtime)
         except BaseException:
@@ -103,10 +114,18 @@ class Memory:
         stored once. expires_at: when the memories that this adds end; said again for longer, or without an end, they
         last as long. keep_turns: for these messages, instead of what the Memory was opened with."""
         return writes.add(
-            self._runtime.alive(), messages, bank=self._bank(user_id, agent_id), session_id=session_id, at=at,
-            metadata=metadata, idempotency_key=idempotency_key, infer=infer, wait=wait, expires_at=expires_at,
+            self._runtime.alive(),
+            messages,
+            bank=self._bank(user_id, agent_id),
+            session_id=session_id,
+            at=at,
+            metadata=metadata,
+            idempotency_key=idempotency_key,
+            infer=infer,
+            wait=wait,
+            expires_at=expires_at,
             keep_turns=keep_turns,
-        )  # fmt: skip
+        )
 
     @verb
     def update(
@@ -165,9 +184,16 @@ class Memory:
     ) -> Hits:
         """The k best memories. as_of: a sequence number (what the store knew) or a time (what had been said)."""
         ask = self._ask(
-            self._words(query, "the query"), user_id, agent_id, k, kinds=kinds, session_id=session_id, filters=filters,
-            as_of=as_of, expand=expand,
-        )  # fmt: skip
+            self._words(query, "the query"),
+            user_id,
+            agent_id,
+            k,
+            kinds=kinds,
+            session_id=session_id,
+            filters=filters,
+            as_of=as_of,
+            expand=expand,
+        )
         return self._runtime.alive().asking.search(ask)
 
     @verb
@@ -186,9 +212,15 @@ class Memory:
     ) -> ContextBlock:
         """A block to put into a prompt: dated, chronological, rendered as data, never over max_tokens."""
         ask = self._ask(
-            self._words(query, "the query"), user_id, agent_id, k, kinds=kinds, session_id=session_id, filters=filters,
+            self._words(query, "the query"),
+            user_id,
+            agent_id,
+            k,
+            kinds=kinds,
+            session_id=session_id,
+            filters=filters,
             as_of=as_of,
-        )  # fmt: skip
+        )
         budget = whole_number(max_tokens, "max_tokens", 1, 1_000_000)
         return self._runtime.alive().asking.context(ask, budget)
 
@@ -205,9 +237,14 @@ class Memory:
     ) -> Answer:
         """Answer from memory with the configured model; says which memories it used."""
         ask = self._ask(
-            self._words(question, "the question"), user_id, agent_id, self._runtime.config.answer_candidates,
-            session_id=session_id, filters=filters, as_of=as_of,
-        )  # fmt: skip
+            self._words(question, "the question"),
+            user_id,
+            agent_id,
+            self._runtime.config.answer_candidates,
+            session_id=session_id,
+            filters=filters,
+            as_of=as_of,
+        )
         return self._runtime.alive().asking.answer(ask)
 
     @verb
@@ -237,8 +274,9 @@ class Memory:
         return care.list_page(
             self._runtime.alive(),
             self._ask("*", user_id, agent_id, 1, kinds=kinds, session_id=session_id, filters=filters),
-            whole_number(limit, "limit", 1, 10_000), cursor,
-        )  # fmt: skip
+            whole_number(limit, "limit", 1, 10_000),
+            cursor,
+        )
 
     @verb
     def history(self, *, user_id: str, memory_id: str | None = None, limit: int | None = None) -> Ops:
@@ -258,9 +296,11 @@ class Memory:
         """The newest decisions, oldest first: what was said, shown, replied, applied or refused, by which adapter, at
         what cost. Each is the versioned trajectory record that training reads."""
         return care.decisions(
-            self._runtime.alive(), scope_id(user_id, "user_id"),
-            None if trace_id is None else scope_id(trace_id, "trace_id"), whole_number(last, "last", 1, 100_000),
-        )  # fmt: skip
+            self._runtime.alive(),
+            scope_id(user_id, "user_id"),
+            None if trace_id is None else scope_id(trace_id, "trace_id"),
+            whole_number(last, "last", 1, 100_000),
+        )
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
@@ -284,10 +324,13 @@ class Memory:
     ) -> str:
         """Rate what a trace led to; late, many times, idempotent. Returns the feedback's id."""
         return self._runtime.alive().asking.feedback(
-            scope_id(trace_id, "trace_id"), scope_id(user_id, "user_id"), reward=reward, label=label,
+            scope_id(trace_id, "trace_id"),
+            scope_id(user_id, "user_id"),
+            reward=reward,
+            label=label,
             expected=None if expected is None else self._words(expected, "expected"),
             comment=None if comment is None else self._words(comment, "comment"),
-        )  # fmt: skip
+        )
 
     @property
     def adapters(self) -> AdapterSet:
@@ -404,6 +447,9 @@ class Memory:
 
     def _ask(self, text: str, user_id: str, agent_id: str | None, k: int, **more: Any) -> Ask:
         return Ask.of(
-            text, scope_id(user_id, "user_id"), None if agent_id is None else scope_id(agent_id, "agent_id"),
-            whole_number(k, "k", 1, self._runtime.config.max_k), **more,
-        )  # fmt: skip
+            text,
+            scope_id(user_id, "user_id"),
+            None if agent_id is None else scope_id(agent_id, "agent_id"),
+            whole_number(k, "k", 1, self._runtime.config.max_k),
+            **more,
+        )

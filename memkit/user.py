@@ -11,9 +11,19 @@ from memkit.inputs import wrong_verb
 
 _WITH_AGENT = frozenset({"add", "search", "context", "answer", "list", "delete_all", "trainable"})
 _SCOPED = _WITH_AGENT | {
-    "get", "update", "delete", "undo", "history", "decisions", "observe", "feedback", "parked", "retry",
-    "erase", "export",
-}  # fmt: skip
+    "get",
+    "update",
+    "delete",
+    "undo",
+    "history",
+    "decisions",
+    "observe",
+    "feedback",
+    "parked",
+    "retry",
+    "erase",
+    "export",
+}
 
 
 class UserMemory:
@@ -34,9 +44,10 @@ class UserMemory:
         def bound(*args: Any, **kwargs: Any) -> Any:
             if scope.keys() & kwargs.keys():  # arguments may come from a model's tool call
                 raise InvalidScope(
-                    f"{name}() is bound to its scope already", why="this view is of one user",
+                    f"{name}() is bound to its scope already",
+                    why="this view is of one user",
                     fix="leave user_id and agent_id out, or use memory.user(...) of the other scope",
-                )  # fmt: skip
+                )
             return verb(*args, **kwargs, **scope)
 
         return bound

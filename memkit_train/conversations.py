@@ -27,10 +27,19 @@ class Said:
         """As the runtime takes it in: what a tool returned or a system prompt says is not the user's word."""
         origin = ORIGINS[self.role]
         return Turn(
-            turn_id=self.ref, intake_id=self.ref, bank=Bank(user_id), position=0, role=self.role, text=self.text,
-            at=self.at, speaker=self.speaker, session_id=self.session_id, origin=origin, at_given=True,
+            turn_id=self.ref,
+            intake_id=self.ref,
+            bank=Bank(user_id),
+            position=0,
+            role=self.role,
+            text=self.text,
+            at=self.at,
+            speaker=self.speaker,
+            session_id=self.session_id,
+            origin=origin,
+            at_given=True,
             trainable=trainable,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True)

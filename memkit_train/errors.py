@@ -96,14 +96,16 @@ def resources(setting: str) -> Generator[None]:
         said = f"{type(error).__name__}: {error}"
         if isinstance(error, MemoryError) or "out of memory" in said.lower() or "can't allocate memory" in said:
             raise OutOfMemory(
-                "a training step did not fit into memory", why=f"{setting}; {said[:200]}",
+                "a training step did not fit into memory",
+                why=f"{setting}; {said[:200]}",
                 fix="lower method.micro_batch or method.max_tokens, or set method.gradient_checkpointing=true; "
                 "`memkit-train plan` estimates what a step takes",
-            ) from error  # fmt: skip
+            ) from error
         if getattr(error, "errno", None) in _FULL or any(f"os error {number}" in said for number in _FULL):
             raise DiskFull(
-                "the disk is full, or a limit on file sizes is reached", why=said[:200],
+                "the disk is full, or a limit on file sizes is reached",
+                why=said[:200],
                 fix="make room and run the same command again: it goes on from the last whole checkpoint "
                 "(`memkit-train doctor` shows what is free)",
-            ) from error  # fmt: skip
+            ) from error
         raise

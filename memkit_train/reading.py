@@ -58,8 +58,12 @@ def _whole(path: Path, line: int, value: Any, text: str) -> dict[str, Any]:
         text.encode()
     except UnicodeEncodeError as error:
         byte = ord(text[error.start]) & 0xFF
-        malformed(path, line + text.count("\n", 0, error.start), f"not UTF-8 (there is a byte 0x{byte:02x})",
-                  "convert the file, e.g. with `iconv -f latin1 -t utf-8`")  # fmt: skip
+        malformed(
+            path,
+            line + text.count("\n", 0, error.start),
+            f"not UTF-8 (there is a byte 0x{byte:02x})",
+            "convert the file, e.g. with `iconv -f latin1 -t utf-8`",
+        )
     if _HALF.search(text):
         try:
             json.dumps(value, ensure_ascii=False).encode()

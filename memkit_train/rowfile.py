@@ -37,8 +37,9 @@ def load(path: Path) -> list[AnyRow]:
 
 
 def _row(raw: dict[str, Any]) -> AnyRow:
-    kind = _KINDS[raw.pop("kind")]
+    kind: Any = _KINDS[raw.pop("kind")]
     if kind is TextRow:
         raw["messages"] = tuple(ChatMessage(**message) for message in raw["messages"])
     known = {one.name for one in fields(kind)}
-    return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in raw.items() if key in known})
+    values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in raw.items() if key in known}
+    return kind(**values)

@@ -57,9 +57,16 @@ class RunFolder:
     @classmethod
     def begin(cls, path: Path, config: JSON, *, now: datetime) -> RunFolder:
         path.mkdir(parents=True, exist_ok=True)
-        run = cls(path, {
-            "started_at": now.isoformat(), "config": config, "environment": environment(), "stages": {}, "outcome": "",
-        })  # fmt: skip
+        run = cls(
+            path,
+            {
+                "started_at": now.isoformat(),
+                "config": config,
+                "environment": environment(),
+                "stages": {},
+                "outcome": "",
+            },
+        )
         run.write()
         return run
 
@@ -122,8 +129,13 @@ def next_run(output: Path) -> Path:
 
 
 def environment() -> JSON:
-    return {"python": platform.python_version(), "platform": platform.platform(), "packages": versions(),
-            "command": Path(sys.argv[0]).name, "git": _commit()}  # fmt: skip
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": versions(),
+        "command": Path(sys.argv[0]).name,
+        "git": _commit(),
+    }
 
 
 def versions() -> dict[str, str]:

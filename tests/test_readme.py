@@ -110,8 +110,11 @@ def test_what_needs_a_model_runs_with_a_stand_in(page: Path, tmp_path: Path, mon
         opened.append(Memory(path, model=meant, **({"base_url": api.url, "api_key": "unused"} if hosted else {})))
         return opened[-1]
 
-    (block,) = [one for one in blocks(page) if one.skipped and one.kind == "python" and "model=" in one.body
-                and "Memory(" in one.body]  # fmt: skip
+    (block,) = [
+        one
+        for one in blocks(page)
+        if one.skipped and one.kind == "python" and "model=" in one.body and "Memory(" in one.body
+    ]
     with StubServer(reply='{"facts": []}') as api:
         run(block, {"Memory": stand_in}, page)
         for memory in opened:

@@ -95,7 +95,7 @@ class MemkitSession:
             if earlier is not None:
                 made = earlier(data)
                 model_data = await made if asyncio.iscoroutine(made) else made
-                data = dataclasses.replace(data, model_data=model_data)  # type: ignore[arg-type]
+                data = dataclasses.replace(data, model_data=model_data)
             return await self.recall(data)
 
         return dataclasses.replace(given, call_model_input_filter=recalling)

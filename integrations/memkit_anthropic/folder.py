@@ -56,9 +56,7 @@ class Folder:
             content = _there(change.files, place, path).content
             count = content.count(old)
             if count == 0:
-                raise ToolError(
-                    f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
-                )
+                raise ToolError(f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}.")
             if count > 1:
                 lines = ", ".join(str(content[:at].count("\n") + 1) for at in _places(content, old))
                 raise ToolError(

@@ -43,16 +43,23 @@ class MemkitRetriever(BaseRetriever):
     def _documents(self, query: str, k: int | None) -> list[Document]:
         memory: Memory = plain(self.memory)
         hits = memory.search(
-            query, user_id=self.user_id, agent_id=self.agent_id, session_id=self.session_id,
-            k=self.k if k is None else k, filters=self.filters,
-        )  # fmt: skip
+            query,
+            user_id=self.user_id,
+            agent_id=self.agent_id,
+            session_id=self.session_id,
+            k=self.k if k is None else k,
+            filters=self.filters,
+        )
         return [_document(hit, hits.trace_id) for hit in hits]
 
 
 def _document(hit: Hit, trace_id: str) -> Document:
     record = hit.memory
     metadata = {
-        **record.metadata, "kind": record.kind, "score": hit.score, "trace_id": trace_id,
+        **record.metadata,
+        "kind": record.kind,
+        "score": hit.score,
+        "trace_id": trace_id,
         "at": record.at.isoformat() if record.at else None,
-    }  # fmt: skip
+    }
     return Document(page_content=record.text, id=record.id, metadata=metadata)

@@ -186,20 +186,27 @@ class Shelf:
         if put.text is None:
             return
         metadata: dict[str, Any] = {
-            "namespace": list(put.namespace), "key": put.key,
+            "namespace": list(put.namespace),
+            "key": put.key,
             "put_at": now.astimezone(UTC).isoformat(timespec="microseconds"),
             **({} if put.index is None else {"index": put.index}),
             **({} if put.ttl is None else {"ttl": put.ttl}),
             **({} if put.vectors is None else {"vectors": packed(put.vectors)}),
-        }  # fmt: skip
+        }
         expires = None if put.ttl is None else _after(now, put.ttl)
         if entry is not None and expires is None and entry.record.expires_at is not None:
             expires = NEVER
         yield OpDraft(
-            "add" if entry is None else "update", None if entry is None else entry.record.id, put.text, kind="episode",
-            metadata=metadata, at=now, origin="api", expires_at=expires,
+            "add" if entry is None else "update",
+            None if entry is None else entry.record.id,
+            put.text,
+            kind="episode",
+            metadata=metadata,
+            at=now,
+            origin="api",
+            expires_at=expires,
             content_salt=digest([list(put.namespace), put.key]),
-        )  # fmt: skip
+        )
 
     def renewals(self, read: Iterable[Entry], now: datetime) -> list[OpDraft]:
         """A read starts the time to live of an item anew."""
@@ -227,9 +234,16 @@ def _entry(record: MemoryRecord) -> Entry | None:
     if not isinstance(value, dict):
         return None
     return Entry(
-        tuple(namespace), key, record, 0, value, meta.get("index"), meta.get("ttl"), written,
+        tuple(namespace),
+        key,
+        record,
+        0,
+        value,
+        meta.get("index"),
+        meta.get("ttl"),
+        written,
         unpacked(meta.get("vectors")),
-    )  # fmt: skip
+    )
 
 
 def _after(now: datetime, minutes: float) -> datetime:

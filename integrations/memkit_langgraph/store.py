@@ -79,9 +79,19 @@ class MemkitStore(BaseStore):
 
     supports_ttl = True
     __slots__ = (
-        "_bank", "_commit", "_index", "_lock", "_memory", "_owned", "_queue", "_shelf", "_sweeper", "_sweeper_stop",
-        "index_config", "ttl_config",
-    )  # fmt: skip
+        "_bank",
+        "_commit",
+        "_index",
+        "_lock",
+        "_memory",
+        "_owned",
+        "_queue",
+        "_shelf",
+        "_sweeper",
+        "_sweeper_stop",
+        "index_config",
+        "ttl_config",
+    )
 
     def __init__(
         self,
@@ -123,6 +133,7 @@ class MemkitStore(BaseStore):
 
     def sweep_ttl(self) -> int:
         """Delete what has expired. Returns how many items that were."""
+        expired: list[Entry] = []
         with self._lock:
             for attempt in range(_ATTEMPTS):
                 self._shelf.follow()
@@ -142,9 +153,11 @@ class MemkitStore(BaseStore):
             return future
         self._sweeper_stop = threading.Event()
         self._sweeper = threading.Thread(
-            target=_sweep, args=(weakref.ref(self), self._sweeper_stop, minutes * 60, future), name="memkit-ttl",
+            target=_sweep,
+            args=(weakref.ref(self), self._sweeper_stop, minutes * 60, future),
+            name="memkit-ttl",
             daemon=True,
-        )  # fmt: skip
+        )
         self._sweeper.start()
         return future
 
@@ -288,27 +301,32 @@ class MemkitStore(BaseStore):
             if op.refresh_ttl:
                 read.append(entry)
             return Item(
-                value=entry.fresh_value(), key=entry.key, namespace=entry.namespace,
-                created_at=_time(entry.record.created_at, entry), updated_at=entry.put_at,
-            )  # fmt: skip
+                value=entry.fresh_value(),
+                key=entry.key,
+                namespace=entry.namespace,
+                created_at=_time(entry.record.created_at, entry),
+                updated_at=entry.put_at,
+            )
         if isinstance(op, SearchOp):
             found = self._found(call, number, op, unexpired_at)
             if op.refresh_ttl:
                 read.extend(entry for entry, _ in found)
             return [
                 SearchItem(
-                    value=entry.fresh_value(), key=entry.key, namespace=entry.namespace, score=score,
-                    created_at=_time(entry.record.created_at, entry), updated_at=entry.put_at,
+                    value=entry.fresh_value(),
+                    key=entry.key,
+                    namespace=entry.namespace,
+                    score=score,
+                    created_at=_time(entry.record.created_at, entry),
+                    updated_at=entry.put_at,
                 )
                 for entry, score in found
-            ]  # fmt: skip
+            ]
         if isinstance(op, ListNamespacesOp):
             return self._namespaces(op, unexpired_at)
         return None
 
-    def _found(
-        self, call: _Call, number: int, op: SearchOp, now: datetime | None
-    ) -> list[tuple[Entry, float | None]]:
+    def _found(self, call: _Call, number: int, op: SearchOp, now: datetime | None) -> list[tuple[Entry, float | None]]:
         prefix, matches = tuple(op.namespace_prefix), call.predicates[number]
         if not op.query:
             return [(entry, None) for entry in self._shelf.page(prefix, matches, now, op.offset, op.limit)]

@@ -1,7 +1,7 @@
 """LlamaIndex on memkit: a block for its `Memory` that learns what scrolls out of the chat and recalls it.
 
-    from memkit_llamaindex import MemkitMemoryBlock
-    chat = Memory.from_defaults(session_id="s1", memory_blocks=[MemkitMemoryBlock(memory=memory, user_id="ana")])
+from memkit_llamaindex import MemkitMemoryBlock
+chat = Memory.from_defaults(session_id="s1", memory_blocks=[MemkitMemoryBlock(memory=memory, user_id="ana")])
 """
 
 from memkit_plug import missing

@@ -25,6 +25,7 @@ def refuse_others(
 
 def _not_found(what: str) -> NotFound:
     return NotFound(
-        f"{what} for this agent", why="it is gone, or belongs to somebody else",
+        f"{what} for this agent",
+        why="it is gone, or belongs to somebody else",
         fix="search_memory and list_memories show what is there",
-    )  # fmt: skip
+    )

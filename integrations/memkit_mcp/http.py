@@ -23,9 +23,12 @@ def http_app(open_memory: Callable[[], Memory], tenants: Tenants, *, host: str =
     """An ASGI application. Stateless: each request stands on its own token, so no session can be handed on."""
     server, scope = build_server(open_memory)
     inner = server.streamable_http_app(
-        streamable_http_path=PATH, stateless_http=True, json_response=True, host=host,
+        streamable_http_path=PATH,
+        stateless_http=True,
+        json_response=True,
+        host=host,
         max_request_body_size=MAX_BODY_BYTES,
-    )  # fmt: skip
+    )
 
     async def guarded(asgi: Message, receive: Receive, send: Send) -> None:
         if asgi["type"] != "http":
@@ -52,8 +55,10 @@ def _tenant(asgi: Message, tenants: Tenants) -> Tenant | None:
 async def _refuse(send: Send) -> None:
     body = b'{"error":"unauthorized","next":"send Authorization: Bearer TOKEN"}'
     headers = [
-        (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),
-        (b"www-authenticate", b"Bearer"), (b"connection", b"close"),
-    ]  # fmt: skip
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"www-authenticate", b"Bearer"),
+        (b"connection", b"close"),
+    ]
     await send({"type": "http.response.start", "status": 401, "headers": headers})
     await send({"type": "http.response.body", "body": body})

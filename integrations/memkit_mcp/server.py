@@ -163,9 +163,12 @@ def _reading_tools(server: MCPServer[Any], scope: Scope) -> None:
         }
 
     @server.resource(
-        PROFILE_URI, name="profile", title="What is known about the user", mime_type="application/json",
+        PROFILE_URI,
+        name="profile",
+        title="What is known about the user",
+        mime_type="application/json",
         description="The newest memories, as data.",
-    )  # fmt: skip
+    )
     def profile() -> JSON:
         try:
             who, memory = scope.tenant, scope.memory

@@ -23,9 +23,14 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         report = run(
-            args.source, args.path, args.store, user_id=args.user, user_label=args.user_label, dry_run=args.dry_run,
+            args.source,
+            args.path,
+            args.store,
+            user_id=args.user,
+            user_label=args.user_label,
+            dry_run=args.dry_run,
             embedder=args.embedder,
-        )  # fmt: skip
+        )
     except MemkitError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 2

@@ -33,9 +33,13 @@ def from_langgraph(source: Any, *, user_id: str | None = None, user_label: int =
             yield Unreadable(where, "its value has no text")
             continue
         yield Foreign(
-            text=text, user_id=owner, key=key_of("langgraph", json.dumps([*namespace, key])), at=moment(at),
-            metadata={"namespace": list(namespace), "key": key} | _rest(value), where=where,
-        )  # fmt: skip
+            text=text,
+            user_id=owner,
+            key=key_of("langgraph", json.dumps([*namespace, key])),
+            at=moment(at),
+            metadata={"namespace": list(namespace), "key": key} | _rest(value),
+            where=where,
+        )
 
 
 def _rest(value: Any) -> dict[str, Any]:

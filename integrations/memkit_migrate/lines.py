@@ -58,11 +58,16 @@ def _memory(raw: str, user_id: str | None, where: str) -> Foreign | Unreadable:
     metadata = item.get("metadata")
     key = item.get("id")
     return Foreign(
-        text=text, user_id=owner, key=key_of("jsonl", str(key) if isinstance(key, str | int) else text),
-        agent_id=_id(item.get("agent_id")), session_id=_id(item.get("session_id")), speaker=_id(item.get("speaker")),
+        text=text,
+        user_id=owner,
+        key=key_of("jsonl", str(key) if isinstance(key, str | int) else text),
+        agent_id=_id(item.get("agent_id")),
+        session_id=_id(item.get("session_id")),
+        speaker=_id(item.get("speaker")),
         at=moment(item.get("at") or item.get("created_at")),
-        metadata=metadata if isinstance(metadata, Mapping) else {}, where=where,
-    )  # fmt: skip
+        metadata=metadata if isinstance(metadata, Mapping) else {},
+        where=where,
+    )
 
 
 def _id(value: Any) -> str | None:

@@ -16,9 +16,25 @@ from memkit_migrate.pickled import NotPlain, read
 Found = Iterator[Foreign | Unreadable]
 
 _OWN = frozenset(
-    {"data", "memory", "text", "content", "id", "hash", "user_id", "agent_id", "run_id", "actor_id", "created_at",
-     "updated_at", "metadata", "score", "text_lemmatized", "attributed_to"}
-)  # fmt: skip
+    {
+        "data",
+        "memory",
+        "text",
+        "content",
+        "id",
+        "hash",
+        "user_id",
+        "agent_id",
+        "run_id",
+        "actor_id",
+        "created_at",
+        "updated_at",
+        "metadata",
+        "score",
+        "text_lemmatized",
+        "attributed_to",
+    }
+)
 
 
 def from_mem0(path: str | Path, *, user_id: str | None = None) -> Found:
@@ -33,13 +49,15 @@ def from_mem0(path: str | Path, *, user_id: str | None = None) -> Found:
 def _stored(place: Path, user_id: str | None) -> Found:
     # mem0 keeps collections of its own beside the memories: migrations, and entities with links to memories
     files = [place] if place.is_file() else sorted(place.rglob("storage.sqlite"))
-    files = [file for file in files if file.parent.name != "mem0_migrations"
-             and not file.parent.name.endswith("_entities")]  # fmt: skip
+    files = [
+        file for file in files if file.parent.name != "mem0_migrations" and not file.parent.name.endswith("_entities")
+    ]
     if not files:
         raise InvalidInput(
-            f"{place} holds no Qdrant storage", why="mem0's local store has collection/NAME/storage.sqlite",
+            f"{place} holds no Qdrant storage",
+            why="mem0's local store has collection/NAME/storage.sqlite",
             fix="pass the `path` of its vector store, or a JSON file with what get_all() returns",
-        )  # fmt: skip
+        )
     for file in files:
         try:
             with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
@@ -47,9 +65,10 @@ def _stored(place: Path, user_id: str | None) -> Found:
                     yield _point(raw, user_id, f"{file.parent.name} point {number}")
         except sqlite3.DatabaseError as error:
             raise InvalidInput(
-                f"{file} is no Qdrant storage", why=str(error),
+                f"{file} is no Qdrant storage",
+                why=str(error),
                 fix="pass the folder of mem0's vector store as it was written, or a JSON export",
-            ) from None  # fmt: skip
+            ) from None
 
 
 def _point(raw: Any, user_id: str | None, where: str) -> Foreign | Unreadable:
@@ -92,11 +111,16 @@ def _memory(payload: Mapping[str, Any], key: str, user_id: str | None, where: st
     if not isinstance(owner, str):
         return Unreadable(where, "it names no user; say whose it is with user_id= (--user)")
     return Foreign(
-        text=text, user_id=owner, key=key_of("mem0", key or text), agent_id=_id(payload.get("agent_id")),
-        session_id=_id(payload.get("run_id")), speaker=_id(payload.get("actor_id")),
+        text=text,
+        user_id=owner,
+        key=key_of("mem0", key or text),
+        agent_id=_id(payload.get("agent_id")),
+        session_id=_id(payload.get("run_id")),
+        speaker=_id(payload.get("actor_id")),
         at=moment(payload.get("updated_at")) or moment(payload.get("created_at")),
-        metadata={name: value for name, value in merged.items() if value is not None}, where=where,
-    )  # fmt: skip
+        metadata={name: value for name, value in merged.items() if value is not None},
+        where=where,
+    )
 
 
 def _id(value: Any) -> str | None:

@@ -40,9 +40,15 @@ class Foreign:
 
     def fields(self) -> dict[str, Any]:
         return {
-            "text": self.text, "user_id": self.user_id, "agent_id": self.agent_id, "session_id": self.session_id,
-            "speaker": self.speaker, "at": self.at, "metadata": dict(self.metadata), "key": self.key,
-        }  # fmt: skip
+            "text": self.text,
+            "user_id": self.user_id,
+            "agent_id": self.agent_id,
+            "session_id": self.session_id,
+            "speaker": self.speaker,
+            "at": self.at,
+            "metadata": dict(self.metadata),
+            "key": self.key,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +75,15 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "dry_run": self.dry_run, "read": self.read, "added": self.added, "known": self.known,
-            "changed": self.changed, "problems": self.problems, "users": dict(self.users),
+            "dry_run": self.dry_run,
+            "read": self.read,
+            "added": self.added,
+            "known": self.known,
+            "changed": self.changed,
+            "problems": self.problems,
+            "users": dict(self.users),
             "listed": [{"where": one.where, "why": one.why} for one in self.listed],
-        }  # fmt: skip
+        }
 
     def __str__(self) -> str:
         verb = "would be moved" if self.dry_run else "moved"

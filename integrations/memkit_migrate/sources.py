@@ -27,8 +27,16 @@ def read(source: str, path: str, user_id: str | None, user_label: int) -> Iterat
     raise InvalidInput(f"nothing is known of {source!r}", fix=f"use one of {', '.join(SOURCES)}")
 
 
-def run(source: str, path: str, store: str, *, user_id: str | None, user_label: int, dry_run: bool,
-        embedder: str | None = None) -> Report:  # fmt: skip
+def run(
+    source: str,
+    path: str,
+    store: str,
+    *,
+    user_id: str | None,
+    user_label: int,
+    dry_run: bool,
+    embedder: str | None = None,
+) -> Report:
     """A source that cannot be read, or has nothing to move, begins no store. embedder: by name, of a new store, or to
     embed at once; else what is moved is embedded when the store's app next opens it."""
     found = read(source, path, user_id, user_label)

@@ -14,9 +14,17 @@ Headers = list[tuple[bytes, bytes]]
 
 # connection matters of one hop, not of the message
 HOP = frozenset(
-    {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
-     b"transfer-encoding", b"upgrade"}
-)  # fmt: skip
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
 
 
 class Refused(Exception):

@@ -75,9 +75,14 @@ def proxy_app(
     """user_id: who speaks where the header `x-memkit-user` does not say so. tenants: then the header `x-memkit-token`
     says who speaks, and nothing else does. local: refuse what a page in a browser on this machine might send."""
     return _Proxy(
-        memory, check_base_url(upstream), None if user_id is None else scope_id(user_id, "user_id"), tenants,
-        whole_number(max_tokens, "max_tokens", 1, 1_000_000), local, transport,
-    )  # fmt: skip
+        memory,
+        check_base_url(upstream),
+        None if user_id is None else scope_id(user_id, "user_id"),
+        tenants,
+        whole_number(max_tokens, "max_tokens", 1, 1_000_000),
+        local,
+        transport,
+    )
 
 
 class _Proxy:
@@ -95,9 +100,11 @@ class _Proxy:
         self._max_tokens, self._local = max_tokens, local
         self._attempts = Attempts()
         self._client = httpx.AsyncClient(
-            transport=transport or PinnedTransport(upstream, max_connections=MAX_CONNECTIONS), timeout=TIMEOUT,
-            follow_redirects=False, trust_env=False,
-        )  # fmt: skip
+            transport=transport or PinnedTransport(upstream, max_connections=MAX_CONNECTIONS),
+            timeout=TIMEOUT,
+            follow_redirects=False,
+            trust_env=False,
+        )
 
     async def __call__(self, asgi: Message, receive: Receive, send: Send) -> None:
         if asgi["type"] == "lifespan":
@@ -129,9 +136,11 @@ class _Proxy:
         finally:
             if exchange is not None and exchange.attempt.reached:
                 learning = exchange.talk.alearn(
-                    exchange.asked.new, key=exchange.attempt.key, reply=exchange.text,
+                    exchange.asked.new,
+                    key=exchange.attempt.key,
+                    reply=exchange.text,
                     trace_id=exchange.recalled.trace_id,
-                )  # fmt: skip
+                )
                 await asyncio.shield(learning)
 
     def _talk(self, asgi: Message) -> Talk | None:
@@ -176,10 +185,14 @@ class _Proxy:
 
     async def _pass(self, asgi: Message, body: bytes, exchange: Exchange | None, receive: Receive, send: Send) -> None:
         request = self._client.build_request(
-            asgi["method"], self._url(asgi), content=body,
-            headers=[*without(asgi["headers"], b"host", b"content-length", b"accept-encoding", prefix=OWN),
-                     (b"accept-encoding", b"identity")],
-        )  # fmt: skip
+            asgi["method"],
+            self._url(asgi),
+            content=body,
+            headers=[
+                *without(asgi["headers"], b"host", b"content-length", b"accept-encoding", prefix=OWN),
+                (b"accept-encoding", b"identity"),
+            ],
+        )
         response: httpx.Response | None = None
         try:
             async with _until_gone(receive):

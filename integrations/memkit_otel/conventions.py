@@ -11,8 +11,12 @@ from memkit.models import MemoryRecord
 from memkit.results import Hit
 
 CREATE, UPDATE, UPSERT, DELETE, SEARCH = (
-    "create_memory", "update_memory", "upsert_memory", "delete_memory", "search_memory",
-)  # fmt: skip
+    "create_memory",
+    "update_memory",
+    "upsert_memory",
+    "delete_memory",
+    "search_memory",
+)
 CREATE_STORE, DELETE_STORE = "create_memory_store", "delete_memory_store"
 CHAT = "chat"
 

@@ -35,9 +35,19 @@ AnyMemory = TypeVar("AnyMemory", Memory, AsyncMemory)
 Attributes = dict[str, Any]
 
 _VERBS = (
-    "add", "update", "delete", "delete_all", "undo", "search", "context", "answer", "feedback", "erase", "flush",
+    "add",
+    "update",
+    "delete",
+    "delete_all",
+    "undo",
+    "search",
+    "context",
+    "answer",
+    "feedback",
+    "erase",
+    "flush",
     "close",
-)  # fmt: skip
+)
 _KEPT = 10_000
 """Reads whose span feedback can still find, and users known to have a store."""
 _SETTLED_AT_ONCE = 8
@@ -210,9 +220,13 @@ class _Tracing:
         if operation is not None:
             own[names.OPERATION] = operation
         with self._tracer.start_as_current_span(
-            operation or name, kind=SpanKind.CLIENT if operation else SpanKind.INTERNAL,
-            attributes=own | (attributes or {}), links=links, record_exception=False, set_status_on_exception=False,
-        ) as span:  # fmt: skip
+            operation or name,
+            kind=SpanKind.CLIENT if operation else SpanKind.INTERNAL,
+            attributes=own | (attributes or {}),
+            links=links,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
             try:
                 yield span
             except Exception as error:
@@ -303,21 +317,29 @@ class _Tracing:
         start_ns = int(datetime.fromisoformat(decision["created_at"]).timestamp() * 1e9) + after_ns
         usage, parse = decision.get("usage") or {}, decision.get("parse") or {}
         attributes: Attributes = {
-            names.OPERATION: names.CHAT, names.PROVIDER: "memkit" if model.startswith("hf:") else "openai",
-            names.REQUEST_MODEL: model, names.RESPONSE_MODEL: model, names.ROLE: decision["role"],
-            names.DECISION_ID: decision["decision_id"], names.FINISH: [str(decision.get("finish") or "stop")],
+            names.OPERATION: names.CHAT,
+            names.PROVIDER: "memkit" if model.startswith("hf:") else "openai",
+            names.REQUEST_MODEL: model,
+            names.RESPONSE_MODEL: model,
+            names.ROLE: decision["role"],
+            names.DECISION_ID: decision["decision_id"],
+            names.FINISH: [str(decision.get("finish") or "stop")],
             names.TEMPERATURE: float((decision.get("sampling") or {}).get("temperature") or 0.0),
-        }  # fmt: skip
+        }
         for name, value in (
-            (names.INPUT_TOKENS, usage.get("prompt_tokens")), (names.OUTPUT_TOKENS, usage.get("completion_tokens")),
+            (names.INPUT_TOKENS, usage.get("prompt_tokens")),
+            (names.OUTPUT_TOKENS, usage.get("completion_tokens")),
             (names.ADAPTER, decision.get("adapter")),
-        ):  # fmt: skip
+        ):
             if value is not None:
                 attributes[name] = value
         span = self._tracer.start_span(
-            f"{names.CHAT} {model}", context=trace.set_span_in_context(trace.NonRecordingSpan(parent)),
-            kind=SpanKind.CLIENT, attributes=attributes, start_time=start_ns,
-        )  # fmt: skip
+            f"{names.CHAT} {model}",
+            context=trace.set_span_in_context(trace.NonRecordingSpan(parent)),
+            kind=SpanKind.CLIENT,
+            attributes=attributes,
+            start_time=start_ns,
+        )
         if not parse.get("ok", True):
             error = (parse.get("error") or {}).get("type", "BadReply")
             span.set_attribute(names.ERROR_TYPE, error)

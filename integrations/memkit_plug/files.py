@@ -64,10 +64,15 @@ class Change:
         metadata = {"file": path, **({"extra": dict(extra)} if extra else {})}
         self.drafts.append(
             OpDraft(
-                action, None if there is None else there.record.id, f"{path}\n{content}", kind="episode",
-                metadata=metadata, origin="api", content_salt=digest(["file", path]),
+                action,
+                None if there is None else there.record.id,
+                f"{path}\n{content}",
+                kind="episode",
+                metadata=metadata,
+                origin="api",
+                content_salt=digest(["file", path]),
             )
-        )  # fmt: skip
+        )
         if there is not None:
             self.doubles += there.doubles
 

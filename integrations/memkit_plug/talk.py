@@ -57,9 +57,11 @@ class Talk:
         try:
             memory = plain(self.memory)
             block = memory.context(
-                fitting(words, self._most(memory)), user_id=self.user_id, agent_id=self.agent_id,
+                fitting(words, self._most(memory)),
+                user_id=self.user_id,
+                agent_id=self.agent_id,
                 max_tokens=self.max_tokens,
-            )  # fmt: skip
+            )
         except Exception as error:
             _failed("searched", error)
             return Recalled()
@@ -121,9 +123,10 @@ def plain(memory: Memory | AsyncMemory) -> Memory:
     if isinstance(memory, Memory):
         return memory
     raise InvalidInput(
-        f"{memory!r:.60} is no memory", why="a plug works on a memory that the app opens and closes",
+        f"{memory!r:.60} is no memory",
+        why="a plug works on a memory that the app opens and closes",
         fix='pass memkit.Memory("./memory"), or an AsyncMemory',
-    )  # fmt: skip
+    )
 
 
 def session_of(host_id: Any) -> str | None:

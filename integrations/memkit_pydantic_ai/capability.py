@@ -53,9 +53,11 @@ class MemkitCapability(AbstractCapability[Any]):
         if self.learn and self._talk is not None and text.strip():
             recalled = self._recalled or Recalled()
             await self._talk.alearn(
-                [{"role": "user", "content": text}], key=f"pydantic-ai:{ctx.run_id}" if ctx.run_id else None,
-                reply=result.output if isinstance(result.output, str) else "", trace_id=recalled.trace_id,
-            )  # fmt: skip
+                [{"role": "user", "content": text}],
+                key=f"pydantic-ai:{ctx.run_id}" if ctx.run_id else None,
+                reply=result.output if isinstance(result.output, str) else "",
+                trace_id=recalled.trace_id,
+            )
         return result
 
 

@@ -37,9 +37,12 @@ class MemkitMemoryStore:
         if file is None:
             return None
         return MemoryFile(
-            content=file.content[:max_chars], version=_version(file.record), operation_id=file.extra.get("operation"),
-            truncated=len(file.content) > max_chars, metadata=file.extra.get("metadata"),
-        )  # fmt: skip
+            content=file.content[:max_chars],
+            version=_version(file.record),
+            operation_id=file.extra.get("operation"),
+            truncated=len(file.content) > max_chars,
+            metadata=file.extra.get("metadata"),
+        )
 
     async def get_operation(self, operation: MemoryOperation) -> MemoryMutation | None:
         return await asyncio.to_thread(self._receipt, operation)

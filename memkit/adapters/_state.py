@@ -178,9 +178,17 @@ class State:
                 )
             exists(back.digests)
             state = AliasState(
-                name, now.version + 1, back.routes, back.back, back.proved or proved, actor, "rollback", note,
-                back.ungated, at,
-            )  # fmt: skip
+                name,
+                now.version + 1,
+                back.routes,
+                back.back,
+                back.proved or proved,
+                actor,
+                "rollback",
+                note,
+                back.ungated,
+                at,
+            )
             _write(tx, state)
         return state
 
@@ -233,10 +241,18 @@ def _write(tx: sqlite3.Connection, state: AliasState) -> None:
     tx.execute(
         "INSERT INTO versions VALUES (?,?,?,?,?,?,?,?,?,?)",
         (
-            state.alias, state.version, routes, state.back, int(state.proved), state.actor, state.action, state.note,
-            int(state.ungated), state.at,
+            state.alias,
+            state.version,
+            routes,
+            state.back,
+            int(state.proved),
+            state.actor,
+            state.action,
+            state.note,
+            int(state.ungated),
+            state.at,
         ),
-    )  # fmt: skip
+    )
 
 
 def _state(row: tuple[Any, ...]) -> AliasState:

@@ -152,9 +152,18 @@ class AdapterSet:
         """Serve `digest` to everybody under `alias`: verify, load, probe, compare and swap, drain, unload. `expected`
         is the version, or the digest, that the alias must still have; `StaleAlias` names what it has instead."""
         return promotion.promote(
-            self.registry, alias, digest, expected=expected, roles=roles, ungated=ungated, actor=_actor(actor),
-            note=note, taints=self._taints, serving=self._serving, swapper=self._swapper_for(digest),
-        )  # fmt: skip
+            self.registry,
+            alias,
+            digest,
+            expected=expected,
+            roles=roles,
+            ungated=ungated,
+            actor=_actor(actor),
+            note=note,
+            taints=self._taints,
+            serving=self._serving,
+            swapper=self._swapper_for(digest),
+        )
 
     def canary(
         self,
@@ -172,10 +181,19 @@ class AdapterSet:
         if digest is None:
             return promotion.end_canary(self.registry, alias, actor=_actor(actor), swapper=self._ready())
         return promotion.promote(
-            self.registry, alias, digest, expected=expected, roles=roles, share=share, ungated=ungated,
-            actor=_actor(actor), note=note, taints=self._taints, serving=self._serving,
+            self.registry,
+            alias,
+            digest,
+            expected=expected,
+            roles=roles,
+            share=share,
+            ungated=ungated,
+            actor=_actor(actor),
+            note=note,
+            taints=self._taints,
+            serving=self._serving,
             swapper=self._swapper_for(digest),
-        )  # fmt: skip
+        )
 
     def shadow(
         self,
@@ -286,9 +304,16 @@ class AdapterSet:
         if self._swapper is None:
             host, roles = self._host()
             self._swapper = Swapper(
-                self.registry, self.router, host, serving=self._serving, keep=self._keep, drain_s=self._drain_s,
-                merge=self._merge, roles=roles, on_step=self._on_step,
-            )  # fmt: skip
+                self.registry,
+                self.router,
+                host,
+                serving=self._serving,
+                keep=self._keep,
+                drain_s=self._drain_s,
+                merge=self._merge,
+                roles=roles,
+                on_step=self._on_step,
+            )
         return self._swapper
 
     def _swapper_for(self, digest: str) -> Swapper | None:
@@ -312,9 +337,14 @@ class AdapterSet:
             if breach.adapter not in earlier.deciding:
                 self.guard.forget(breach.alias, breach.adapter)
                 promotion.rollback(
-                    self.registry, breach.alias, to=at, expected=state.version, actor="guard", note=breach.describe(),
+                    self.registry,
+                    breach.alias,
+                    to=at,
+                    expected=state.version,
+                    actor="guard",
+                    note=breach.describe(),
                     swapper=self._swapper,
-                )  # fmt: skip
+                )
                 self._happened("guard_rollback", adapter=breach.adapter, why=breach.describe(), to=at)
                 return
             at = earlier.back
@@ -357,7 +387,8 @@ def outcomes(decided: DecidedTurn, alias: str) -> Sequence[Outcome]:
         by_adapter.setdefault(call.request.adapter, []).append(call)
     return [
         Outcome(
-            adapter, alias,
+            adapter,
+            alias,
             valid=not any(isinstance(call.error, BadReply | OpRejected) for call in calls),
             error=any(call.reply is None or call.reply.adapter != adapter for call in calls),
             deletions=None if answered else sum(draft.action == "delete" for call in calls for draft in call.drafts),
@@ -365,7 +396,7 @@ def outcomes(decided: DecidedTurn, alias: str) -> Sequence[Outcome]:
         )
         for adapter, calls in by_adapter.items()
         for answered in [all(call.role == "answerer" for call in calls)]
-    ]  # fmt: skip
+    ]
 
 
 def _tokens(replies: Sequence[GenReply]) -> int | None:

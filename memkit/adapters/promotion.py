@@ -56,9 +56,16 @@ def promote(
 
     def move(proved: bool) -> AliasState:
         return registry.move(
-            alias, change, expected=expected, roles=served, actor=actor, action=action, note=note,
-            ungated=not manifest.gated, proved=proved,
-        )  # fmt: skip
+            alias,
+            change,
+            expected=expected,
+            roles=served,
+            actor=actor,
+            action=action,
+            note=note,
+            ungated=not manifest.gated,
+            proved=proved,
+        )
 
     return _carry_out(swapper, {digest} if manifest.kind == "lora" else set(), move)
 
@@ -83,9 +90,13 @@ def shadow(
 
     def move(proved: bool) -> AliasState:
         return registry.move(
-            alias, lambda routes: with_shadow(routes, digest, share, served), expected=before.version, actor=actor,
-            action="shadow", proved=proved and before.proved,
-        )  # fmt: skip
+            alias,
+            lambda routes: with_shadow(routes, digest, share, served),
+            expected=before.version,
+            actor=actor,
+            action="shadow",
+            proved=proved and before.proved,
+        )
 
     return _carry_out(swapper, {digest} if digest else set(), move)
 
@@ -96,9 +107,14 @@ def end_canary(registry: Registry, alias: str, *, actor: str = "", swapper: Swap
 
     def move(proved: bool) -> AliasState:
         return registry.move(
-            alias, lambda routes: with_challengers(routes, (), tuple(routes)), expected=before.version, actor=actor,
-            action="canary", note="ended", proved=before.proved,
-        )  # fmt: skip
+            alias,
+            lambda routes: with_challengers(routes, (), tuple(routes)),
+            expected=before.version,
+            actor=actor,
+            action="canary",
+            note="ended",
+            proved=before.proved,
+        )
 
     return _carry_out(swapper, set(), move)
 

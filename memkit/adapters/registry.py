@@ -72,9 +72,10 @@ class Registry:
             self.root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InvalidConfig(
-                f"no adapters can be kept in {self.root}", why=error.strerror or "",
+                f"no adapters can be kept in {self.root}",
+                why=error.strerror or "",
                 fix="name a folder that this user may write, or leave adapters= out",
-            ) from None  # fmt: skip
+            ) from None
         self._clock = clock or SystemClock()
         self._state = State(self.root / "registry.sqlite")
         self.in_use = InUse(self.root / ".in-use")
@@ -162,10 +163,18 @@ class Registry:
             return Known(digest, folder, "?", (), "", False, None, 0, aliases, tainted, str(error.details["reason"]))
         size = sum(entry.bytes for entry in manifest.files.values())
         return Known(
-            digest, folder, manifest.kind, manifest.roles, manifest.created_at, manifest.gated,
-            manifest.training.parent, size, aliases, tainted,
+            digest,
+            folder,
+            manifest.kind,
+            manifest.roles,
+            manifest.created_at,
+            manifest.gated,
+            manifest.training.parent,
+            size,
+            aliases,
+            tainted,
             "" if manifest.digest == digest else "other_digest",
-        )  # fmt: skip
+        )
 
     # ---- aliases -------------------------------------------------------------------------------------------
 
@@ -199,9 +208,18 @@ class Registry:
         """Compare and swap: read the alias, compare, apply `change` to its routes, write the next version. `expected`
         is a version, or the digest (None: the base model) that is stable in `roles`. Raises `StaleAlias`."""
         return self._state.move(
-            alias_name(name), change, expected=expected, roles=tuple(roles), actor=actor, action=action, note=note,
-            ungated=ungated, proved=proved, at=self._clock.now().isoformat(), exists=self._must_exist,
-        )  # fmt: skip
+            alias_name(name),
+            change,
+            expected=expected,
+            roles=tuple(roles),
+            actor=actor,
+            action=action,
+            note=note,
+            ungated=ungated,
+            proved=proved,
+            at=self._clock.now().isoformat(),
+            exists=self._must_exist,
+        )
 
     def rollback(
         self,
@@ -218,9 +236,15 @@ class Registry:
         back. `serve` is called once the move is committed and before it is flushed to disk, so that a slow disk does
         not keep a bad adapter in service."""
         state = self._state.rollback(
-            alias_name(name), to=to, expected=expected, actor=actor, note=note, proved=proved,
-            at=self._clock.now().isoformat(), exists=self._must_exist,
-        )  # fmt: skip
+            alias_name(name),
+            to=to,
+            expected=expected,
+            actor=actor,
+            note=note,
+            proved=proved,
+            at=self._clock.now().isoformat(),
+            exists=self._must_exist,
+        )
         try:
             serve(state)
         finally:

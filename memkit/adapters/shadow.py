@@ -69,15 +69,25 @@ class ShadowReport:
 
     def to_json(self) -> JSON:
         examples = [
-            {"at": d.at, "role": d.role, "decision_id": d.decision_id, "live": list(d.live_ops),
-             "candidate": list(d.candidate_ops), "error": d.error}
+            {
+                "at": d.at,
+                "role": d.role,
+                "decision_id": d.decision_id,
+                "live": list(d.live_ops),
+                "candidate": list(d.candidate_ops),
+                "error": d.error,
+            }
             for d in self.disagreements
-        ]  # fmt: skip
+        ]
         return {
-            "candidate": self.candidate, "decisions": self.decisions, "agreement": self.agreement,
-            "same_actions": self.same_actions, "invalid": self.invalid, "by_role": dict(self.by_role),
+            "candidate": self.candidate,
+            "decisions": self.decisions,
+            "agreement": self.agreement,
+            "same_actions": self.same_actions,
+            "invalid": self.invalid,
+            "by_role": dict(self.by_role),
             "disagreements": examples,
-        }  # fmt: skip
+        }
 
 
 def report(compared: Iterable[Compared], *, examples: int = 10) -> list[ShadowReport]:
@@ -90,12 +100,15 @@ def report(compared: Iterable[Compared], *, examples: int = 10) -> list[ShadowRe
         roles = sorted({one.role for one in ones})
         out.append(
             ShadowReport(
-                candidate, len(ones), _share(one.agrees for one in ones), _share(one.same_actions for one in ones),
+                candidate,
+                len(ones),
+                _share(one.agrees for one in ones),
+                _share(one.same_actions for one in ones),
                 _share(bool(one.error) for one in ones),
                 {role: _share(one.agrees for one in ones if one.role == role) for role in roles},
                 tuple([one for one in reversed(ones) if not one.agrees][:examples]),
             )
-        )  # fmt: skip
+        )
     return out
 
 
@@ -121,9 +134,17 @@ class ShadowLog:
 
     def write(self, one: Compared) -> None:
         row = (
-            one.at, one.user_id, one.alias, one.role, one.decision_id, one.live, one.candidate,
-            "\x1f".join(one.live_ops), "\x1f".join(one.candidate_ops), one.error,
-        )  # fmt: skip
+            one.at,
+            one.user_id,
+            one.alias,
+            one.role,
+            one.decision_id,
+            one.live,
+            one.candidate,
+            "\x1f".join(one.live_ops),
+            "\x1f".join(one.candidate_ops),
+            one.error,
+        )
         with self._lock, typed(self._path, _MEND), closing(self._open()) as db, db:
             db.execute("INSERT INTO compared VALUES (NULL,?,?,?,?,?,?,?,?,?,?)", row)
             db.execute("DELETE FROM compared WHERE n <= (SELECT MAX(n) FROM compared) - ?", (_KEEP,))
@@ -237,9 +258,17 @@ class ShadowRunner:
         except MemkitError:
             live = ()
         return Compared(
-            self._now(), task.user_id, task.lease.alias, prompt.role, task.request.key, task.live, candidate, live,
-            ops, error,
-        )  # fmt: skip
+            self._now(),
+            task.user_id,
+            task.lease.alias,
+            prompt.role,
+            task.request.key,
+            task.live,
+            candidate,
+            live,
+            ops,
+            error,
+        )
 
 
 def _actions(ops: Sequence[str]) -> list[str]:

@@ -83,15 +83,17 @@ def _check_local(spec: str, options: Mapping[str, Any]) -> None:
     name = spec.removeprefix("hf:")
     if (not name or name[0] in "./~") and not Path(name or "/nowhere").expanduser().is_dir():
         raise InvalidConfig(
-            f"no checkpoint at {name!r}", why="there is no such folder",
+            f"no checkpoint at {name!r}",
+            why="there is no such folder",
             fix="give a folder with config.json and *.safetensors, or an id such as Qwen/Qwen2.5-0.5B-Instruct",
-        )  # fmt: skip
+        )
     missing = next((one for one in _LOCAL_PACKAGES if importlib.util.find_spec(one) is None), None)
     if missing is not None:
         raise MissingExtra(
-            "cannot run a model in this process", why=f"the package {missing} is not installed",
+            "cannot run a model in this process",
+            why=f"the package {missing} is not installed",
             fix='pip install "memkit[local]"',
-        )  # fmt: skip
+        )
 
 
 def _check_names(spec: str, options: Mapping[str, Any]) -> None:
@@ -164,9 +166,10 @@ def _built(make: Any, first: Any, options: Mapping[str, Any], spec: str) -> Any:
 
 def _no_option(name: str, spec: str) -> InvalidConfig:
     return InvalidConfig(
-        f"{name}= is no option of {spec}", why="neither Memory nor the model reads it",
+        f"{name}= is no option of {spec}",
+        why="neither Memory nor the model reads it",
         fix="drop it, or correct its spelling",
-    )  # fmt: skip
+    )
 
 
 def _class_of(spec: str) -> Any:

@@ -13,7 +13,6 @@ from memkit.roles.layout import day
 
 _MOST = 4
 _WHEN = re.compile(r"^\W*(?:when|what (?:day|date|year|month)|since when)\b", re.IGNORECASE)
-_GENERIC_WORDS = ("like", "have", "name", "live", "work", "many", "much", "time", "kind", "thing", "do")
 _GENERIC = frozenset(
     stem(word) for word in ["like", "have", "name", "live", "work", "many", "much", "time", "kind", "thing", "do"]
 )

@@ -1,7 +1,5 @@
 """Relative dates as absolute ones, counted from the day on which they were said."""
 
-# ruff: noqa: SIM905 (lists of words read better as text)
-
 from __future__ import annotations
 
 import re
@@ -29,8 +27,12 @@ ABSOLUTE = re.compile(
 """What `resolve_dates` writes."""
 
 _OFFSETS = {
-    "the day before yesterday": -2, "yesterday": -1, "last night": -1, "tomorrow": 1, "the day after tomorrow": 2,
-}  # fmt: skip
+    "the day before yesterday": -2,
+    "yesterday": -1,
+    "last night": -1,
+    "tomorrow": 1,
+    "the day after tomorrow": 2,
+}
 
 
 def written(day: date) -> str:

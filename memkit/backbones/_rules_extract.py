@@ -50,7 +50,7 @@ def read(turn: Turn) -> Reading:
     name = single_line(turn.speaker, 40) or "User"
     found: list[str] = []
     reasons: list[str] = []
-    known = _Known(turn.text[:_NAMES_WITHIN])
+    known = _Known()
     for clause in clauses(turn.text):
         if is_taken_back(clause.text):
             reasons.append(JOKE)
@@ -132,19 +132,16 @@ _LEAD = re.compile(
 
 # ---- the statement -----------------------------------------------------------------------------------------------
 
-_NAMES_WITHIN = 4_000
-_NAME = re.compile(r"(?<=[a-z,] )([A-Z][a-z'’-]+)")
-_PERSON = "|".join(sorted(PEOPLE | PETS))
+_PERSON = "|".join(sorted(one for one in PEOPLE | PETS if not one.endswith("s") or one == "boss"))
 _INTRODUCED = re.compile(
-    rf"\b(?:named|called|name is|name's) (?P<name>[A-Z][\w'-]*)|\b(?P<mine>my|our) (?P<who>(?:{_PERSON})(?:[ -]in[ -]law)?)\b(?!'s)(?: (?P<called>[A-Z][\w'-]+))?"
+    rf"\b(?:named|called|name is|name's) (?P<name>[A-Z][\w'-]*)|\b(?P<mine>(?i:my|our)) (?P<who>(?:{_PERSON})(?:[ -]in[ -]law)?)\b(?!'s)(?: (?P<called>[A-Z][\w'-]+))?"
 )
 
 
 class _Known:
-    """The names of a turn, and who was spoken of last."""
+    """Whom a turn has introduced, and who was spoken of last."""
 
-    def __init__(self, text: str) -> None:
-        self.names = {name for name in _NAME.findall(text) if name.lower() not in _CALENDAR}
+    def __init__(self) -> None:
         self.met: set[str] = set()
         self.last = ""
 
@@ -161,7 +158,6 @@ def _fact(said: str, name: str, turn: Turn, known: _Known) -> str | None:
     words = said.split()
     if not 2 <= len(words) <= 60 or len(said) > 2_000 or _SECOND_PERSON.search(said):
         return None
-    said = re.sub(r"^me and (?=my |our )", "I and ", said, flags=re.IGNORECASE)
     when, said = _dated(said)
     statement = self_statement(said, soon=bool(when)) or _mine(said) or _named(said, known)
     if statement is None:
@@ -197,7 +193,7 @@ def _as_told(said: str, name: str, turn: Turn) -> str | None:
 _SECOND_PERSON = re.compile(r"\b(?:you|your|yours|yourself|you're|you've|you'll|you'd)\b", re.IGNORECASE)
 _CALENDAR = frozenset(
     """monday tuesday wednesday thursday friday saturday sunday january february march april may june july august
-    september october november december christmas easter xmas""".split()  # noqa: SIM905
+    september october november december christmas easter xmas""".split()
 )
 _DATE_LEAD = re.compile(
     rf"^(?P<when>(?:{RELATIVE.pattern}|(?:in|on|since|every|after|before) (?:{MONTH}\b ?(?:\d{{1,4}}(?:st|nd|rd|th)?)?(?: (?:19|20)\d\d)?"
@@ -218,11 +214,14 @@ def _dated(said: str) -> tuple[str, str]:
 _OF_MINE = re.compile(r"^(?:my|our) ", re.IGNORECASE)
 _SAID_OF_A_VALUE = re.compile(
     r"^(?:(?:so|very|too|really|just|pretty|killing|good|bad|great|ok|okay|fine|gone|full|out|there|here|not|nothing|it|this"
-    r"|that|what|how|always|still|now|almost|ready|done|perfect|terrible|awful|amazing|nice|cool|down|up|over|in (?:ruins|"
+    r"|that|what|how|always|usually|often|sometimes|mostly|never|still|now|almost|ready|done|perfect|terrible|awful|amazing|nice|cool|down|up|over|in (?:ruins|"
     r"shambles)|being|getting|going|coming|broken|dead|lost|safe|to|the (?:same|best|worst|one|only)|a (?:bit|mess|nightmare"
     r"|disaster|joke|little|problem))\b(?! in (?:19|20)\d\d))",
     re.IGNORECASE,
 )
+
+
+_NO_VALUE = re.compile(r"^(?:\w+ing\b|(?:on|in|at) (?:the|my|your|an?)\b)", re.IGNORECASE)
 
 
 def _mine(said: str) -> str | None:
@@ -242,30 +241,17 @@ def _mine(said: str) -> str | None:
         return whole_statement(lead, rest, bare=False) if _is_said_of(noun_phrase, rest) else None
     if noun_phrase[-1] in ATTRIBUTES or "favourite" in noun_phrase or "favorite" in noun_phrase:
         return None
+    if (verb == "have" or verb in HABITS) and not _is_plural(noun_phrase[-1]):
+        return None
     return predicate(lead, verb, rest)
 
 
+def _is_plural(noun: str) -> bool:
+    return noun in ("children", "people", "family") or (noun.endswith("s") and not noun.endswith("ss"))
+
+
 _NOT_IN_NOUN = frozenset(
-    [
-        "and",
-        "or",
-        "but",
-        "who",
-        "that",
-        "which",
-        "whose",
-        "when",
-        "i",
-        "of",
-        "guy",
-        "with",
-        "without",
-        "thing",
-        "whole",
-        "last",
-        "next",
-        "other",
-    ]
+    """and or but who that which whose when i of guy with without thing whole last next other one""".split()
 )
 
 
@@ -279,49 +265,43 @@ def _is_verb(word: str) -> bool:
     )
 
 
-_COPULAS = frozenset("is are was were has have had isn't aren't will want wants plans doesn't can't".split())  # noqa: SIM905
+_COPULAS = frozenset("is are was were has have had isn't aren't will want wants plans doesn't can't".split())
 
 
 def _is_said_of(noun_phrase: list[str], rest: str) -> bool:
-    value = trim(rest)
+    value = trim(rest).removeprefix("now ")
     if not value or NOTHING_SAID.match(value):
         return False
     head = noun_phrase[-1]
     if "favourite" in noun_phrase or "favorite" in noun_phrase or head in ATTRIBUTES:
-        return not _SAID_OF_A_VALUE.match(value)
+        if head in ATTRIBUTES and (noun_phrase == ["name"] or _NO_VALUE.match(value)):
+            return False
+        return not _SAID_OF_A_VALUE.match(value) or (head == "goal" and value.startswith("to "))
     if is_state(value):
         return True
     if head in PEOPLE or head in PETS:
         return bool(
             re.match(r"^(?:called|named) \w|^(?:\d{1,3}|[A-Z][\w'-]+)(?: and (?:\d{1,3}|[A-Z][\w'-]+))?$", value)
+            or re.match(r"^(?:(?:Dr|Mr|Mrs|Ms|Prof)\.? )?[A-Z][\w'-]+(?: [A-Z][\w'-]+){0,2}$", value)
         )
-    return bool(re.match(rf"^(?:on|in|at) (?:\d|the \d|{MONTH}\b|(?-i:[A-Z])|next)|^(?:next|this) \w+|^(?:\d|called |named )", value, re.I))  # fmt: skip
+    return bool(
+        re.match(
+            rf"^(?:on|in|at) (?:\d|the \d|{MONTH}\b|(?-i:[A-Z])|next)|^(?:next|this) \w+|^(?:\d|called |named )",
+            value,
+            re.I,
+        )
+    )
 
 
 _A_NAME = re.compile(r"^(?P<who>[A-Z][a-z][\w'-]*(?: [A-Z][a-z][\w'-]*)?) (?P<rest>.+)$")
 _SOMEBODY = re.compile(r"^(?:he|she)(?P<clitic>'s)? (?P<rest>.+)$", re.IGNORECASE)
 _OF_PEOPLE = frozenset(
-    [
-        "lives",
-        "works",
-        "loves",
-        "likes",
-        "hates",
-        "prefers",
-        "speaks",
-        "studies",
-        "plays",
-        "lived",
-        "worked",
-        "moved",
-        "adopted",
-        "married",
-    ]
+    "lives works loves likes hates prefers speaks studies lived worked moved adopted married".split()
 )
 _NOT_NAMES = _CALENDAR | frozenset(
     """it that this there these those they he she you what everything something nothing everyone life time one some being
     really lots still next last the i we my our his her left right all both dad mum mom people anyone nobody most many
-    sorry ok also only maybe anyway not never always just here now then so but and or if when while""".split()  # noqa: SIM905
+    sorry ok also only maybe anyway not never always just here now then so but and or if when while""".split()
 )
 
 
@@ -337,11 +317,8 @@ def _named(said: str, known: _Known) -> str | None:
         if found is None or found["who"].split()[0].lower() in _NOT_NAMES:
             return None
         who, rest = found["who"], found["rest"]
-        is_met = who.split()[0] in known.met or " " in who
-        if rest.split()[0] in ("is", "was", "isn't", "wasn't", "are", "were") and not is_met:
-            if not re.match(r"(?:is|was) (?:my|our) [\w-]+(?:[ -]in[ -]law)?$", rest):
-                return None
-        if who.endswith("'s") or not (known.names & {who.split()[0]} or " " in who or rest.split()[0] in _OF_PEOPLE):
+        is_mine = re.match(r"(?:is|was) (?:my|our) [\w-]+(?:[ -]in[ -]law)?$", rest)
+        if not (is_mine or who.split()[0] in known.met or rest.split()[0] in _OF_PEOPLE):
             return None
     adverbs, verb, more = verb_of(rest)
     if not _is_verb(verb.lower()) or verb.lower() in HABITS:

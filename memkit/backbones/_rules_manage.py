@@ -5,8 +5,6 @@ said already, over, happened as planned, one more of the same, another value of 
 surely speak of the same thing of the same person: what matches no test is new. A rewritten memory keeps what it said.
 """
 
-# ruff: noqa: SIM905 (lists of words read better as text)
-
 from __future__ import annotations
 
 import re
@@ -25,7 +23,7 @@ _LONGEST = 390
 _PLAN = re.compile(
     r"\b"
     + phrases(
-        """plans?/planning/planned/going to/gonna/will/wants?/wanted/hopes?/hoping/intends?/intending
+        r"""plans?/planning/planned/going to/gonna/will/wants?(?! (?:to be called|the assistant|no|(?:\w+ )?answers)\b)/wanted/hopes?/hoping/intends?/intending
         /would (?:like|love)/thinking (?:about|of)/considering/looking forward/about to/decided to/booked
         /is (?:moving|visiting|starting|getting|buying|adopting|leaving|flying|travelling|traveling)"""
     )
@@ -73,7 +71,7 @@ _SLOTS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("answers in", r"^\S+ wants answers in (?P<value>.+)"),
         ("age", r"^\S+ (?:is (?:now )?|turned )(?P<value>\d{1,3})(?: years? old| now)?\b(?! \w)"),
         ("diet", r"^\S+ is (?:now |a )*(?P<value>vegan|vegetarian|pescatarian|an omnivore)\b"),
-        ("status", r"^\S+ is (?:now )?(?P<value>single|married|engaged|divorced|widowed)\b"),
+        ("status", r"^\S+ (?:is|got) (?:now )?(?P<value>single|married|engaged|divorced|widowed)\b"),
     )
 )
 _ATTRIBUTE = re.compile(r"^(?P<owner>\S+['’]s) (?P<noun>[\w -]{2,40}?) (?:is|are)(?: now)? (?P<value>.+)$")
@@ -118,10 +116,11 @@ def decide(fact: str, known: Sequence[Known]) -> Decision:
 
 
 def find_forgotten(wanted: str, known: Sequence[Known]) -> list[int]:
-    """The memories that say all that is to be forgotten, the most similar first."""
-    gone = content(wanted) - _ASIDE
-    found = [(len(content(one.text)), one.handle) for one in known if gone and gone <= content(one.text)]
-    return [handle for _, handle in sorted(found)]
+    """The memories that say all that is to be forgotten, the most similar first; `my birthday` is not my mother's."""
+    gone, whose = content(wanted) - _ASIDE, _subject(f"{wanted.rstrip('.')} is")
+    said = [one for one in known if gone and gone <= content(one.text)]
+    found = [one for one in said if _subject(one.text) == whose] or said
+    return [one.handle for one in sorted(found, key=lambda one: (len(content(one.text)), one.handle))]
 
 
 _ASIDE = frozenset(stem(word) for word in "memory thing stuff everything anything detail info information said".split())
@@ -167,8 +166,8 @@ def _over(fact: str, one: Known) -> Decision | None:
     if not ended or _OVER.search(one.text) or _PLAN.search(fact):
         return None
     before = fact[: ended.start()]
-    if _NOT.search(before) or len(before.split()) > 5:
-        return None
+    if _NOT.search(before) or _undated(before) - content(_subject(fact)):
+        return None  # "loves to get lost in books" ends nothing
     gone = _meaning(fact[ended.start() :].split(" because ")[0]) - _OVER_WORDS
     held = _meaning(one.text)
     if not gone or not gone <= held:
@@ -315,8 +314,8 @@ def _dates(text: str) -> frozenset[str]:
 
 
 def _same_mode(fact: str, other: str) -> bool:
-    """Both stated or both denied, both planned or both done; and no two different dates."""
-    if bool(_NOT.search(fact)) != bool(_NOT.search(other)) or bool(_PLAN.search(fact)) != bool(_PLAN.search(other)):
+    """Both stated or both denied, both planned or both done, both on or both over; and no two different dates."""
+    if any(bool(mode.search(fact)) != bool(mode.search(other)) for mode in (_NOT, _PLAN, _OVER)):
         return False
     ours, theirs = _dates(fact), _dates(other)
     return not ours or not theirs or bool(ours & theirs)

@@ -25,11 +25,11 @@ _ADVERB = frozenset(
     """really also just always still now usually often sometimes recently finally already actually currently only truly
     absolutely totally definitely mostly rarely especially even both once eventually officially typically generally
     mainly never not no longer super kinda literally legit deathly severely highly badly very strictly fully newly
-    happily originally secretly deeply pretty quite newly soon actually rather""".split()  # noqa: SIM905
+    happily originally secretly deeply pretty quite newly soon actually rather""".split()
 )
-_EMPTY = frozenset("just even actually simply literally kinda legit honestly".split())  # noqa: SIM905
+_EMPTY = frozenset("just even actually simply literally kinda legit honestly".split())
 _SELF = re.compile(r"^(?:I|we)(?:'(?P<clitic>m|ve|re|ll|d))?(?: |$)(?P<rest>.*)$", re.IGNORECASE)
-_PAIR = re.compile(r"^(?:I|we) and my (?P<who>[a-z-]+)(?: [A-Z][\w'-]+)? (?P<verb>[a-z]+)\b", re.IGNORECASE)
+_PAIR = re.compile(r"^(?:I|we) and my (?P<who>[a-z-]+)(?: (?-i:[A-Z])[\w'-]+)? (?P<verb>[a-z]+)\b", re.IGNORECASE)
 
 
 def self_statement(said: str, *, soon: bool) -> str | None:
@@ -69,37 +69,23 @@ def _is_ly(word: str) -> bool:
     return len(word) > 4 and word.endswith("ly") and word not in BASES
 
 
-_SKILLS = frozenset("swim drive cook dance sing read ski ride climb".split())  # noqa: SIM905
-CANNOT = frozenset("don't doesn't can't cannot won't never".split())  # noqa: SIM905
-_HOPES = frozenset("want wants plan plans hope hopes intend intends wanna".split())  # noqa: SIM905
-_PLANNED = frozenset("planned decided hoped intended".split())  # noqa: SIM905
-_LIKES = frozenset(
-    [
-        "like",
-        "love",
-        "hate",
-        "enjoy",
-        "prefer",
-        "dislike",
-        "adore",
-        "liked",
-        "loved",
-        "hated",
-        "enjoyed",
-        "likes",
-        "loves",
-        "hates",
-        "enjoys",
-    ]
+_SKILLS = frozenset("swim drive cook dance sing read ski ride climb".split())
+CANNOT = frozenset("don't doesn't can't cannot won't never".split())
+_HOPES = frozenset("want wants hope hopes intend intends wanna".split())
+_PLANNED = frozenset("plan plans planned decided hoped intended".split())
+_WISHES = frozenset(
+    """adopt become buy climb foster graduate have hike learn leave lose marry move quit relocate retire run sell settle
+    stop study switch travel visit volunteer""".split()
 )
+"""What one wants in life; who wants to book or to write something asks for help with it."""
 
 
 def predicate(lead: str, verb: str, rest: str, *, plain: bool = False, soon: bool = False) -> str | None:
     """`lead` ends with the verb, unless that is the clitic of its first word (`plain`)."""
     adverbs, second, more = verb_of(rest)
     second = second.lower()
-    if verb in ("are", "were") and lead.lower().startswith("we") and _A_ROLE.match(rest):
-        return None  # a company, a team: not the speaker
+    if verb in ("are", "were") and lead.lower().startswith("we") and _OF_US.match(rest):
+        return None  # a company, a team, a couple: not the speaker
     if verb in ("was", "were") and _AT_AN_AGE.match(rest):
         return None
     if verb in ("am", "are", "was", "were", "is"):
@@ -127,15 +113,16 @@ def predicate(lead: str, verb: str, rest: str, *, plain: bool = False, soon: boo
         if verb == "wanna":
             more, second = rest, "to"
         base, after = _base(more)
+        wanted = base in (PLANS if verb in _PLANNED else _WISHES)
         return (
             _verbal(f"{lead}{'' if verb == 'wanna' else ' to'} {base}", base, after)
-            if second == "to" and base in PLANS
+            if second == "to" and wanted
             else None
         )
     if verb == "would" and second in ("like", "love"):
         to, rest_of = (more.split(" ", 1) + [""])[:2] if more else ("", "")
         base, after = _base(rest_of)
-        return _verbal(f"{lead} {second} to {base}", base, after) if to == "to" and base in PLANS else None
+        return _verbal(f"{lead} {second} to {base}", base, after) if to == "to" and base in _WISHES else None
     if verb in ("will", "gonna") and second in _WILL:
         return _verbal(f"{lead} {' '.join([*adverbs, second])}", second, more)
     if verb in HABITS or verb in PAST or verb in THIRD or (verb in BASES and (soon or _SOON.search(rest))):
@@ -145,8 +132,8 @@ def predicate(lead: str, verb: str, rest: str, *, plain: bool = False, soon: boo
 
 
 _AT_AN_AGE = re.compile(r"^(?:\d{1,3}$|(?:a|an) (?:kid|child|teen\w*|baby|student|girl|boy)\b|going\b|gonna\b)", re.I)
-NOUNS_TOO = frozenset("run work study dance play walk hike drive read".split())  # noqa: SIM905
-_WILL = frozenset("move marry graduate retire visit travel start quit".split())  # noqa: SIM905
+NOUNS_TOO = frozenset("run work study dance play walk hike drive read".split())
+_WILL = frozenset("move marry graduate retire visit travel start quit".split())
 _SOON = re.compile(
     rf"\b(?:tomorrow|next|on|in {MONTH}|this (?:week|weekend|month|year|summer|winter))\b", re.IGNORECASE
 )
@@ -160,9 +147,9 @@ def _base(text: str) -> tuple[str, str]:
 _NO_OBJECT = frozenset(
     """smoke vape drink cook bake paint draw sing dance swim cycle climb ski surf dive sail fish knit sew garden meditate
     code program run volunteer commute travel hike jog walk exercise drive retire graduate marry read write teach pray
-    fast study train move divorce work""".split()  # noqa: SIM905
+    fast study train move divorce work""".split()
 )
-_WITH_PLACE = frozenset("live reside go belong suffer listen specialise specialize identify travel commute".split())  # noqa: SIM905
+_WITH_PLACE = frozenset("live reside go belong suffer listen specialise specialize identify travel commute".split())
 _FIRST_OF_PLACE = re.compile(
     r"^(?:(?:back|down|up|out|over|together|alone|abroad|right|just|here|there|home|apart|around) ?)*"
     r"(?:in|at|on|to|near|with|by|from|for|as|of|off|across|outside|inside|abroad|here|there|alone|together|hiking"
@@ -211,7 +198,7 @@ def _verbal(lead: str, base: str, rest: str, *, negated: bool = False) -> str | 
     return whole_statement(lead, rest, bare=False)
 
 
-_TASTES = frozenset("like love hate enjoy prefer dislike".split())  # noqa: SIM905
+_TASTES = frozenset("like love hate enjoy prefer dislike".split())
 _OF_THE_TALK = re.compile(
     r"\blol\b|^(?:the|how|all|being|when|option|number|\w+'s)\b|\b(?:idea|option|version|plan|draft|answer|style|theme|word)\b",
     re.IGNORECASE,
@@ -220,8 +207,8 @@ _OF_THE_TALK = re.compile(
 _TO_DO = re.compile(
     rf"^to (?:{'|'.join(sorted(BASES))}|be|see|say|know|find|link|look|help|show|keep)\b", re.IGNORECASE
 )
-_DONE_TO = frozenset("plan move go love like hate prefer learn start begin try decide".split())  # noqa: SIM905
-_HABITUAL = frozenset("smoke vape drink cook bake paint draw knit sew garden meditate surf ski climb sail code".split())  # noqa: SIM905
+_DONE_TO = frozenset("plan move go love like hate prefer learn start begin try decide".split())
+_HABITUAL = frozenset("smoke vape drink cook bake paint draw knit sew garden meditate surf ski climb sail code".split())
 _DATED_ONLY = re.compile(
     rf"^(?:{RELATIVE.pattern}|in (?:19|20)\d\d|(?:every|twice|once) .{{1,30}}|regularly|professionally|a lot)$",
     re.IGNORECASE,
@@ -247,7 +234,7 @@ _OF_ITS_KIND: dict[str, re.Pattern[str]] = {
         "break": r"my |our |a (?:leg|arm|rib|finger|toe|bone|wrist|hip)|up",
         "leave": r"my|our|the (?:company|job|army|church|band|team|uk|us|eu)|for|school|university|(?-i:[A-Z])",
         "start": rf"{_A_THING} (?:new )?(?!(?:thing|post|chat|conversation|sentence|reply)\b)|as|at|to (?:learn|run|study|play|work"
-        rf"|write|paint)|{'|'.join(sorted(LASTING_ING))}|school|university|college|in|on|yoga|piano|guitar|therapy|chemo",
+        rf"|write|paint)|{'|'.join(sorted(LASTING_ING))}|[\w ]{{0,20}}(?:lessons|classes)|school|university|college|in|on|yoga|piano|guitar|therapy|chemo",
         "open": r"an?|my|our|up",
         "work": r"at|for|as|in|from (?!home now)|nights?|part|full|remote|shifts|mon|tue|wed|thu|fri|sat|sun|\d|weekends|with"
         r"|on (?:an?|my|our|the)\b",
@@ -274,7 +261,7 @@ _BE_PHRASE = re.compile(
     r"|bad at (?!it|that)|in charge of |responsible for |interested in (?!it|that|this)|on (?:a [\w-]+ diet|a diet|insulin"
     r"|medication|antidepressants|parental leave|maternity leave|paternity leave|sick leave|keto|blood thinners|statins)"
     r"|in (?:my (?:\w+ )?(?:twenties|thirties|forties|fifties|sixties|seventies)|(?:my |the )?(?:\w+ )?(?:grade|year) )"
-    r"|(?:about |almost )?\d{1,3}(?: years? old| ?cm| ?kg| now| today)?(?: tall)?$|\d(?:'\d{1,2}| ?ft| ?feet| ?m)\b"
+    r"|(?:about |almost )?\d{1,3}(?: years? old| ?cm| ?kg| now| today)?(?: tall)?(?:$|,)|\d(?:'\d{1,2}| ?ft| ?feet| ?m)\b"
     r"|married (?:to|with)|engaged to|a member of|fluent in|native to|stationed in|enrolled in|stolen\b|short-?sighted"
     r"|close to \w+ing)",
     re.IGNORECASE,
@@ -287,8 +274,9 @@ _A_ROLE = re.compile(
     r"|dream|pain|problem|pity|bot|robot|unicorn|couple of (?:minutes|days)|big deal|must|mix|loss|hard|huge (?:mess|deal))\b)[\w]",
     re.IGNORECASE,
 )
+_OF_US = re.compile(rf"{_A_ROLE.pattern}|^(?:\w+ )?pregnant\b", re.IGNORECASE)
 _NOT_LASTING = re.compile(
-    r"^(?:a|an) (?:[\w-]+ )?(?:day|time|moment|week|idea|one|question|mood|place)\b", re.IGNORECASE
+    r"^(?:a|an) (?:(?:[\w-]+ )?(?:day|time|moment|week|idea|one|question|mood|place)\b|(?:[\w-]+ )?fan$)", re.IGNORECASE
 )
 _OF_A_STATE = re.compile(
     r"^(?:intolerant|to|and|or|since|for|but|by|now|with|from|in|as|any ?more|again|so|because|too|also|at|on|until"
@@ -332,17 +320,17 @@ _LACKED = re.compile(
     re.IGNORECASE,
 )
 _HELD = re.compile(
-    r"^(?:got )?(?:an?|my|our|no|two|three|four|five|six|seven|eight|nine|ten|one|\d{1,4}|several|another|some|asthma"
+    r"^(?:got )?(?:an?|my own|our own|no|two|three|four|five|six|seven|eight|nine|ten|one|\d{1,4}|several|another|some|asthma"
     r"|diabetes|adhd|anxiety|depression|epilepsy|celiac|coeliac|migraines|hay fever|insomnia|arthritis|allerg\w+|kids"
     r"|children|cats|dogs|dual|type|high|low|chronic|bad|twins|pets|chickens|experience|tickets|curly|red|brown|blonde?"
     r"|(?-i:[A-Z]))\b",
     re.IGNORECASE,
 )
 _NOT_HELD = re.compile(
-    r"^(?:got )?(?:an?|my|no|another|some|the|two|three|\d{1,4}|one|several|\w+) (?:\w+ ){0,2}?(?:questions?|idea|ideas|problems?|"
+    r"^(?:got )?(?:an?|my|no|another|some|the|two|three|\d{1,4}|one|several|\w+) (?:[\w-]+ ){0,3}?(?:questions?|stor(?:y|ies)|news|stuff|events?|idea|ideas|problems?|"
     r"issues?|feeling|feelings|doubt|doubts|favou?r|request|look|lot|bit|chance|clue|time|fun|blast|minute|moment|meeting|call"
     r"|thing|things|hunch|suggestion|good|great|nice|lovely|bad|rough|long|hard|busy|crazy|tough|incident|talk|point|choice|"
-    r"way|guess|draft|error|list|plan|options?|headache|hangover|seconds?|minutes?|reason|energy|strength|say|free will|luck"
+    r"way|guess|draft|error|list|plan|options?|headache|cold|flu|hangover|seconds?|minutes?|reason|energy|strength|say|free will|luck"
     r"|update|weekend|experience|desire|few|due|night|concerns?|opinion|thoughts?|words|interest|intention|template|link|file|version|deadline|example)\b",
     re.IGNORECASE,
 )

@@ -12,13 +12,14 @@ _MEANT = "corrects"
 
 _ASKING = r"(?:(?:please|just|also|and|can you|could you|you can|I want you to|I'd like you to|now|ok|okay) ){0,3}"
 _FROM_MEMORY = r"(?: (?:from|in|out of) (?:(?:your|the|my|our) )?(?:memory|memories|notes|records?|storage)\b)"
+_ALL_OF = r"(?:(?:everything|all|anything|what) (?:(?:that )?(?:you (?:know|remember)|I (?:said|told you|mentioned)) )?about )"
 _FORGET_THIS = re.compile(
-    rf"^{_ASKING}forget (?:about |that |the fact that |what I (?:said|told you) about |everything (?:you know )?about"
-    rf" )?(?P<what>.{{2,300}}?){_FROM_MEMORY}?$",
+    rf"^{_ASKING}(?:forget (?:about |that |the fact that |{_ALL_OF})?|(?:delete|erase|remove|wipe|clear) {_ALL_OF})"
+    rf"(?P<what>.{{2,300}}?){_FROM_MEMORY}?$",
     re.IGNORECASE,
 )
 _DELETE_THIS = re.compile(
-    rf"^{_ASKING}(?:delete|erase|remove|drop|wipe|clear|forget) (?:that |the fact that |everything (?:you know )?about )?"
+    rf"^{_ASKING}(?:delete|erase|remove|drop|wipe|clear|forget) (?:that |the fact that |{_ALL_OF})?"
     rf"(?P<what>.{{2,300}}?){_FROM_MEMORY}",
     re.IGNORECASE,
 )
@@ -28,74 +29,34 @@ _STOP_REMEMBERING = re.compile(
     re.IGNORECASE,
 )
 _NOTHING_NAMED = re.compile(
-    r"^(?:it|that|this|them|everything|all(?: of it| that)?|me|to\b.*|how\b.*|what\b.*|about it|about that|the rest"
+    r"^(?:(?:it|that|this)(?:,.*)?|them|everything|all(?: of it| that)?|me|to\b.*|how\b.*|what\b.*|about it|about that|the rest"
     r"|my (?:last|previous) (?:message|question)|the (?:last|previous|above)\b.*)$",
     re.IGNORECASE,
 )
-_REMINDER = re.compile(r"^(?:forget|delete|erase|remove|wipe|clear|drop)\b", re.IGNORECASE)
 
 _CALLED = re.compile(
     rf"^{_ASKING}(?:(?:everyone|everybody|people|friends|my friends|they all) calls? me|call me|you can call me)"
-    r" (?P<name>[\w'-]{2,30}(?: [A-Z][\w'-]{1,30}){0,2})(?: (?:from now on|instead|please|though|by the way))?$",
+    r" (?P<name>[\w'-]{2,30}(?: [A-Z][\w'-]{1,30}){0,2})(?: (?:from now on|instead|please|though|by the way))?(?P<more>,.*)?$",
     re.IGNORECASE,
 )
 _NAMED = re.compile(
-    r"^(?:my name's|my name is|my name's actually|my name is actually|the name's|I go by)"
-    r" (?P<name>[\w'-]{2,30}(?: [A-Z][\w'-]{1,30}){0,2})$",
+    r"^(?:my name(?:'s|s| is)(?: actually)?|the name's|I go by)"
+    r" (?P<name>[\w'-]{2,30}(?: [A-Z][\w'-]{1,30}){0,2})(?P<more>(?:,| but\b| and\b).*)?$",
     re.IGNORECASE,
 )
 _NOT_NAMES = frozenset(
-    """later back maybe tomorrow crazy when if at on asap now tonight stupid weird lazy paranoid old-fashioned old names
-    today again soon first before after once anytime whenever sometime out dumb picky boring mad silly nuts cynical
-    biased that this it a an the by not sir-like ishmael what whatever anything never always monday tuesday wednesday
-    thursday friday saturday sunday""".split()  # noqa: SIM905
+    """later back maybe tomorrow crazy when if at on asap now tonight stupid weird lazy paranoid old-fashioned old
+    names today again soon first before after once anytime whenever sometime out dumb picky boring mad silly
+    nuts cynical naive skeptical sceptical romantic sentimental spoiled selfish dramatic hopeless biased that
+    this it a an the by not sir-like ishmael what whatever anything never always monday tuesday wednesday
+    thursday friday saturday sunday""".split()
 )
 
-_LANGUAGES = {
-    name.casefold(): name
-    for name in [
-        "English",
-        "French",
-        "German",
-        "Spanish",
-        "Italian",
-        "Portuguese",
-        "Dutch",
-        "Swedish",
-        "Norwegian",
-        "Danish",
-        "Finnish",
-        "Polish",
-        "Czech",
-        "Hungarian",
-        "Romanian",
-        "Greek",
-        "Turkish",
-        "Russian",
-        "Ukrainian",
-        "Arabic",
-        "Hebrew",
-        "Hindi",
-        "Bengali",
-        "Urdu",
-        "Tamil",
-        "Chinese",
-        "Mandarin",
-        "Cantonese",
-        "Japanese",
-        "Korean",
-        "Vietnamese",
-        "Thai",
-        "Indonesian",
-        "Malay",
-        "Tagalog",
-        "Filipino",
-        "Swahili",
-        "Catalan",
-        "Latin",
-        "Esperanto",
-    ]
-}
+_NAMES_OF_LANGUAGES = """English French German Spanish Italian Portuguese Dutch Swedish Norwegian Danish Finnish Polish Czech
+    Hungarian Romanian Greek Turkish Russian Ukrainian Arabic Hebrew Hindi Bengali Urdu Tamil Chinese Mandarin
+    Cantonese Japanese Korean Vietnamese Thai Indonesian Malay Tagalog Filipino Swahili Catalan Latin
+    Esperanto"""
+_LANGUAGES = {name.casefold(): name for name in _NAMES_OF_LANGUAGES.split()}
 _LANGUAGE = "(?P<language>" + "|".join(_LANGUAGES) + ")"
 _EVER = r"(?: (?:from now on|always|in (?:the )?future|every time|only|please|going forward)){0,2}"
 _IN_LANGUAGE = re.compile(
@@ -118,13 +79,21 @@ _WITHOUT = re.compile(
 )
 _INSTRUCTED = re.compile(
     r"^(?:please )?(?:from now on,? )?(?:please )?(?P<how>always|never|don't ever)"
-    r" (?P<rest>(?:answer|reply|respond|write|speak|talk|use|call me|address me|give me|show me|include|add|start|end|begin|explain"
+    r" (?P<rest>(?:answer|reply|respond|write|speak|talk|use|call me|address me|give(?! up| in)|show|list|include|add|start|end|begin|explain"
     r"|ask|cite|format|round|convert|quote|mention|suggest|recommend|spell|assume|send|double-check|say|be) .{2,160})$",
     re.IGNORECASE,
 )
 _FROM_NOW = re.compile(
     r"^(?:please )?from now on,? (?:please )?(?P<rest>(?:answer|reply|respond|write|use|give me|show me|include|add|explain|cite"
     r"|format|round|convert|assume|be) .{2,160})$",
+    re.IGNORECASE,
+)
+_FROM_NOW_ON = re.compile(
+    r"^(?:please )?(?P<rest>(?:answer|reply|respond|write|use|give|show|include|add|explain|cite|format|round|convert|be) .{2,160}?),? from now on$",
+    re.IGNORECASE,
+)
+_NOT_CALLED = re.compile(
+    r"^(?:please )?(?:don't|do not|stop) call(?:ing)? me (?P<name>[\w'-]{2,30})(?: please)?(?P<more>,.*)?$",
     re.IGNORECASE,
 )
 _MEANT_THIS = re.compile(
@@ -139,10 +108,10 @@ _TYPO = re.compile(r"^\*(?P<new>[A-Z\d][\w'’.-]{1,40})\*?$")
 def standing(clause: str, name: str) -> str | None:
     """How to be called and answered, as a fact about the speaker."""
     called = _CALLED.match(clause)
-    if called and _is_name(called["name"]):
+    if called and _is_name(called):
         return f"{name} wants to be called {_titled(called['name'])}."
     named = _NAMED.match(clause)
-    if named and _is_name(named["name"]):
+    if named and _is_name(named):
         return f"{name}'s name is {_titled(named['name'])}."
     tongue = _IN_LANGUAGE.match(clause)
     if tongue and (_STANDING.search(clause) or clause.lower().startswith("please")):
@@ -156,13 +125,17 @@ def standing(clause: str, name: str) -> str | None:
     without = _WITHOUT.match(clause)
     if without:
         return f"{name} wants no {without['what'].lower()} in answers."
-    told = _INSTRUCTED.match(clause) or _FROM_NOW.match(clause)
+    unwanted = _NOT_CALLED.match(clause)
+    if unwanted and _is_name(unwanted):
+        return f"{name} does not want to be called {unwanted['name']}."
+    told = _INSTRUCTED.match(clause) or _FROM_NOW.match(clause) or _FROM_NOW_ON.match(clause)
     if told and not re.search(r"\b(?:it|that|this|them|these|those)$", told["rest"], re.IGNORECASE):
         how = {"always": "always ", "never": "never ", "don't ever": "never "}[
             told.groupdict().get("how", "always").lower()
         ]
         rest = re.sub(r"\byour\b", "its", told["rest"], flags=re.IGNORECASE)
         rest = re.sub(r" (?:please|from now on)$", "", rest, flags=re.IGNORECASE)
+        rest = rest[0].lower() + rest[1:]
         return f"{name} wants the assistant to {how}{_they(rest)}."
     return None
 
@@ -181,7 +154,11 @@ def _they(rest: str) -> str:
     return " ".join(words.get(word.lower(), word) for word in rest.split())
 
 
-def _is_name(text: str) -> bool:
+def _is_name(found: re.Match[str]) -> bool:
+    """Also before a comma, where it is written as one: not `call me naive, but …`."""
+    text = found["name"]
+    if found["more"] and not text[0].isupper():
+        return False
     return text.split()[0].casefold() not in _NOT_NAMES and not any(char.isdigit() for char in text)
 
 

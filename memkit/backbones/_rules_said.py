@@ -4,14 +4,14 @@ Only a person's own words count: pasted mails, quotations, lists, code, other la
 over. All of it is linear in the text, and a long text is left alone: its words are kept as they are.
 """
 
-# ruff: noqa: SIM905 (lists of words read better as text)
-
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from memkit.backbones._rules_dates import RELATIVE
+from memkit.backbones._rules_verbs import PEOPLE, PETS
 from memkit.backbones._rules_words import phrases
 from memkit.text.words import fold
 
@@ -78,6 +78,10 @@ _SIGN_OFF = re.compile(
     r"|love|many thanks|thanks)\b.{0,80}$",
     re.IGNORECASE,
 )
+_SPEAKER = re.compile(
+    r"^\s*(?:[\[(]?\d[\d:./, apm]{2,20}[\])]?[\s–-]*)?(?P<label>[A-Z][\w'-]{1,20}(?: [A-Z][\w'-]{0,20})?):\s"
+)
+_OWN_LABELS = frozenset("update note correction edit context fact news remember reminder background info me".split())
 _PASTES = re.compile(
     r"\b(?:e-?mail|mail|letter|message|msg|texts?|note|article|review|story|poem|post|paragraph|transcript|says?|said"
     r"|wrote|writes?|sent|reads|below|following|this|that|here|draft|bio|resume|résumé|cv|lyrics|quotes?|sentence|fwd"
@@ -121,6 +125,10 @@ def _own_words(text: str) -> tuple[str, bool]:
         last = number == len(lines) - 1
         if _HEADER.match(line) or _DEAR.match(line) or (_SALUTATION.match(line) and not last and number > 0):
             letter = True
+        speaker = _SPEAKER.match(line)
+        if speaker and speaker["label"].lower() not in _OWN_LABELS:
+            pasted = True
+            continue
         if letter or fenced or line.lstrip().startswith(">") or (items > 1 and _ITEM.match(line)):
             pasted = pasted or bool(line.strip())
             continue
@@ -179,8 +187,24 @@ def is_foreign(text: str) -> bool:
 
 _ABBREVIATED = "".join(
     rf"(?<!\b{short}\.)"
-    for short in ("[A-Za-z]", "Dr", "Mr", "Ms", "St", "No", "vs", "Sr", "Jr", "Mrs", "etc", "Prof", "Inc", "Ltd", "approx")
-)  # fmt: skip
+    for short in (
+        "[A-Za-z]",
+        "Dr",
+        "Mr",
+        "Ms",
+        "St",
+        "No",
+        "vs",
+        "Sr",
+        "Jr",
+        "Mrs",
+        "etc",
+        "Prof",
+        "Inc",
+        "Ltd",
+        "approx",
+    )
+)
 _SENTENCE_END = re.compile(rf"(?<=[.!?…]){_ABBREVIATED}\"?\s+|(?<=[.!?…])\"?\s+(?=(?:I|We|My|Our)\b)")
 _PICTURES = re.compile("[\u2190-\u2bff\ufe0e\ufe0f\u200d\U0001f000-\U0001faff]+")
 _LAUGHING = re.compile("[\U0001f602\U0001f923\U0001f644\U0001f60f\U0001f61c\U0001f92a\U0001f643]")
@@ -191,15 +215,26 @@ _PLAIN = {
     "wasnt": "wasn't", "werent": "weren't", "havent": "haven't", "hasnt": "hasn't", "hadnt": "hadn't",
     "couldnt": "couldn't", "wouldnt": "wouldn't", "shouldnt": "shouldn't", "whats": "what's", "thats": "that's",
     "theres": "there's", "hes": "he's", "shes": "she's", "theyre": "they're", "theyve": "they've", "youre": "you're",
-    "youve": "you've", "weve": "we've", "lets": "let's", "u": "you", "ur": "your", "pls": "please", "plz": "please",
-    "cos": "because", "cuz": "because", "coz": "because", "bc": "because", "n": "and", "ya": "you", "gf": "girlfriend",
-    "bf": "boyfriend", "bday": "birthday", "yrs": "years", "yr": "year", "ppl": "people", "w": "with", "w/": "with",
-    "favorite": "favorite", "alergic": "allergic", "allergc": "allergic", "allergic": "allergic",
+    "youve": "you've", "weve": "we've", "lets": "let's", "ur": "your", "pls": "please", "plz": "please",
+    "cos": "because", "cuz": "because", "coz": "because", "bc": "because", "ya": "you", "gf": "girlfriend",
+    "bf": "boyfriend", "bday": "birthday", "yrs": "years", "yr": "year", "ppl": "people",
+    "alergic": "allergic", "allergc": "allergic",
 }  # fmt: skip
-_SPELLED = re.compile(r"(?<![\w'’./@-])(?:" + "|".join(sorted(map(re.escape, _PLAIN), key=len, reverse=True)) + r")(?![\w'’/@-])", re.I)  # fmt: skip
+_SPELLED = re.compile(
+    r"(?<![\w'’./@-])(?:" + "|".join(sorted(map(re.escape, _PLAIN), key=len, reverse=True)) + r")(?![\w'’/@-])", re.I
+)
+_LETTER = re.compile(r"(?<![\w'’./@&-])(?:([un])(?![\w'’./@&-])|w(?:/|(?= )))(?!\.\w)")
+_LETTERS_MEAN = {"u": "you", "n": "and", None: "with"}
+_OWNERS = re.compile(
+    rf"\b(my|our) ({'|'.join(sorted(PEOPLE | PETS))})s (?=(?:name|birthday|age|job|address|number|favou?rite)\b)", re.I
+)
+_CAUSE = re.compile(r"(?<!\w)'cause\b", re.IGNORECASE)
+_DO_NOT = re.compile(r"\b(do|does|did) not\b", re.IGNORECASE)
 _LONE_I = re.compile(r"(?<![\w'’./@-])i(?=\s|['’](?:m|ve|ll|d)\b)")
 _ILL = re.compile(r"(?<![\w'’-])(?:ill|Ill) (?=(?:be|have|take|go|start|move)\b)")
 _ID = re.compile(r"(?<![\w'’-])(?:id|Id) (?=(?:like|love|rather|prefer|say)\b)")
+_PAIR = re.compile(r"(?:^|(?<=, ))(?:me and ((?:my|our) [\w-]+)|((?:my|our) [\w-]+) and I)\b", re.IGNORECASE)
+_WHEN = re.compile(rf"^(?:{RELATIVE.pattern}|(?:in|on|since) [\w ]{{3,24}}), (?=(?:I|we|my|our)\b)", re.IGNORECASE)
 _FILLERS = re.compile(
     r"[,]?(?<![\w'’-])(?:btw|by the way|tbh|to be honest|fyi|ngl|imo|imho|fwiw|as you know|for the record)(?![\w'’-])[,:]?"
     r"|[,]?(?<![\w'’-])lol(?![\w'’-])[,]?(?=\s*\S)",
@@ -210,17 +245,21 @@ _ASIDE = re.compile(r"\s?\([^()]{0,200}\)")
 
 def plain(text: str) -> str:
     """`im allergic btw` → `I'm allergic`: spelling and fillers only."""
-    text = _ASIDE.sub("", text.replace("’", "'"))
+    text = _CAUSE.sub("because", _ASIDE.sub("", text.replace("’", "'")))
     text = _SPELLED.sub(lambda found: _PLAIN[found[0].lower()], text)
+    text = _DO_NOT.sub(r"\1n't", text)
+    text = _LETTER.sub(lambda found: _LETTERS_MEAN[found[1]], text)
+    text = _PAIR.sub(lambda found: f"I and {found[1] or found[2]}", _OWNERS.sub(r"\1 \2's ", text))
     text = _ID.sub("I'd ", _ILL.sub("I'll ", _LONE_I.sub("I", text)))
-    return " ".join(_FILLERS.sub(" ", text).split())
+    text = " ".join(_FILLERS.sub(", ", text).split()).replace(" ,", ",").lstrip(", ")
+    return _WHEN.sub(lambda found: found[0].replace(",", ""), text)
 
 
 _LEANS = ")(?<!".join(
     rf"\b{word}" for word in "think if that say said like know when since though as whether says".split()
 )
 _SPLIT = re.compile(
-    r"(?:[,;:–—] ?| )(?:and|but|so|also|plus|then|because|given that|considering) (?=(?:I|we|my|our|I'\w{1,2}|we'\w{1,2})\b)"
+    r"(?<!\bI)(?:[,;:–—] ?| )(?:and|but|so|also|plus|then|because|given that|considering) (?=(?:I|we|my|our|I'\w{1,2}|we'\w{1,2})\b)"
     rf"|(?<!{_LEANS}) (?=I'm (?:not )?(?:vegan|vegetarian|allergic|lactose|diabetic|pregnant|c(?:o)?eliac)\b)"
     r"|;|[–—]| - |\.{2,}|…"
     r"|, (?=(?:I|we|I'\w{1,2}|we'\w{1,2}|my|our) )"

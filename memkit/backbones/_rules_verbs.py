@@ -3,8 +3,6 @@
 A statement is taken for a fact only if it is made of these; whatever else is said stays in the words of the turn.
 """
 
-# ruff: noqa: SIM905 (lists of words read better as text)
-
 from __future__ import annotations
 
 HABITS = frozenset(
@@ -119,7 +117,7 @@ PETS = frozenset(
 ATTRIBUTES = frozenset(
     """name surname nickname birthday anniversary number phone email mail e-mail address job profession title age height
     weight size budget salary rent password passcode pin code iban postcode zip username handle email major hometown
-    nationality language goal blood pronouns timezone gym bank wifi""".split()
+    nationality language goal blood type pronouns timezone gym bank wifi""".split()
 )
 """What one has one of: a new value takes the place of the old one."""
 THINGS = frozenset(

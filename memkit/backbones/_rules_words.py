@@ -1,7 +1,5 @@
 """Words as the rule baseline sees them: tokens, crude stems, groups of words that mean the same for memory."""
 
-# ruff: noqa: SIM905 (lists of words read better as text)
-
 from __future__ import annotations
 
 import re

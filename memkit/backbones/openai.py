@@ -73,9 +73,14 @@ class OpenAIBackbone:
         self._clock = clock or SystemClock()
         self._dialect = Dialect(structured=structured, logprobs=logprobs)
         self._client = JsonClient(
-            self._url, key=key, max_parallel=max_parallel, trust_env=trust_env, transport=transport,
-            rng=rng or random.Random(), clock=self._clock,
-        )  # fmt: skip
+            self._url,
+            key=key,
+            max_parallel=max_parallel,
+            trust_env=trust_env,
+            transport=transport,
+            rng=rng or random.Random(),
+            clock=self._clock,
+        )
 
     @property
     def identity(self) -> str:

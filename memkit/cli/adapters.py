@@ -45,10 +45,18 @@ def list_(store: Store = DEFAULT_STORE, json: Json = False) -> None:
         show.as_json({"adapters": [_known(one) for one in known], "aliases": [_alias(s) for s in aliases.values()]})
         return
     rows = [
-        [one.digest[:12], one.kind, ", ".join(one.roles), ", ".join(one.aliases), _state(one), one.created_at[:16],
-         (one.parent or "")[:12], f"{one.bytes / 1024:.0f} kB"]
+        [
+            one.digest[:12],
+            one.kind,
+            ", ".join(one.roles),
+            ", ".join(one.aliases),
+            _state(one),
+            one.created_at[:16],
+            (one.parent or "")[:12],
+            f"{one.bytes / 1024:.0f} kB",
+        ]
         for one in known
-    ]  # fmt: skip
+    ]
     show.table("", ["adapter", "kind", "roles", "aliases", "state", "created", "parent", "size"], rows)
     show.table(
         "", ["alias", "version", "role", "serves", "by", "at"], [row for s in aliases.values() for row in _rows(s)]
@@ -243,9 +251,17 @@ def _promote(
 
     with _registry(store) as registry:
         report = promotion.promote(
-            registry, alias, digest, expected=_expected(registry, expected), roles=roles, share=share, ungated=ungated,
-            actor=_actor(), note=note, taints="warn" if allow_tainted else "refuse",
-        )  # fmt: skip
+            registry,
+            alias,
+            digest,
+            expected=_expected(registry, expected),
+            roles=roles,
+            share=share,
+            ungated=ungated,
+            actor=_actor(),
+            note=note,
+            taints="warn" if allow_tainted else "refuse",
+        )
         _moved(report.state, json)
 
 
@@ -263,10 +279,14 @@ def _report(registry: Registry, alias: str, digest: str | None, examples: int, j
             f"{one.same_actions:.1%} same actions, {one.invalid:.1%} unusable"
         )
         rows = [
-            [d.role, d.decision_id, show.visible("\n".join(d.live_ops)),
-             show.visible(d.error or "\n".join(d.candidate_ops))]
+            [
+                d.role,
+                d.decision_id,
+                show.visible("\n".join(d.live_ops)),
+                show.visible(d.error or "\n".join(d.candidate_ops)),
+            ]
             for d in one.disagreements
-        ]  # fmt: skip
+        ]
         show.table("", ["role", "decision", "served", "candidate"], rows)
     if not reports:
         _nothing("no shadow decision was recorded")
@@ -322,18 +342,33 @@ def _rows(state: AliasState) -> list[list[str]]:
 
 def _alias(state: AliasState) -> JSON:
     return {
-        "alias": state.alias, "version": state.version, "action": state.action, "actor": state.actor, "at": state.at,
-        "note": state.note, "ungated": state.ungated, "proved": state.proved, "back": state.back,
+        "alias": state.alias,
+        "version": state.version,
+        "action": state.action,
+        "actor": state.actor,
+        "at": state.at,
+        "note": state.note,
+        "ungated": state.ungated,
+        "proved": state.proved,
+        "back": state.back,
         "routes": {role: route.to_json() for role, route in state.routes.items()},
-    }  # fmt: skip
+    }
 
 
 def _known(one: Known) -> JSON:
     return {
-        "digest": one.digest, "kind": one.kind, "roles": one.roles, "created_at": one.created_at, "gated": one.gated,
-        "parent": one.parent, "bytes": one.bytes, "aliases": one.aliases, "tainted": one.tainted,
-        "damaged": one.damaged, "path": str(one.path),
-    }  # fmt: skip
+        "digest": one.digest,
+        "kind": one.kind,
+        "roles": one.roles,
+        "created_at": one.created_at,
+        "gated": one.gated,
+        "parent": one.parent,
+        "bytes": one.bytes,
+        "aliases": one.aliases,
+        "tainted": one.tainted,
+        "damaged": one.damaged,
+        "path": str(one.path),
+    }
 
 
 def _state(one: Known) -> str:

@@ -310,21 +310,28 @@ def import_(
     """Read a file that `memkit export` wrote, or move in from another system with --from."""
     if source is not None and drop_dangling:
         raise InvalidInput(
-            "--drop-dangling is for our own exports", why="the records of other systems do not refer to each other",
+            "--drop-dangling is for our own exports",
+            why="the records of other systems do not refer to each other",
             fix="leave it out, or leave --from out",
-        )  # fmt: skip
+        )
     if source is not None:
         moved: Any = importlib.import_module("memkit_migrate").run(
-            source, str(path), str(store), user_id=user, user_label=-1 if user_label is None else user_label,
-            dry_run=dry_run, embedder=embedder,
-        )  # fmt: skip
+            source,
+            str(path),
+            str(store),
+            user_id=user,
+            user_label=-1 if user_label is None else user_label,
+            dry_run=dry_run,
+            embedder=embedder,
+        )
         show.as_json(moved.to_dict()) if json else show.out.print("\n".join(map(show.visible, str(moved).splitlines())))
         raise typer.Exit(moved.code)
     if user is not None or user_label is not None:
         raise InvalidInput(
-            "--user and --user-label need --from", why="our own export names the user of each record",
+            "--user and --user-label need --from",
+            why="our own export names the user of each record",
             fix="leave them out, or say with --from whose format it is: mem0, langgraph or jsonl",
-        )  # fmt: skip
+        )
     if dry_run:
         found = portability.check(path, drop_dangling=drop_dangling)
     else:

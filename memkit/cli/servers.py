@@ -53,9 +53,10 @@ def serve(
         tenants = tenants_of(tokens, user, agent)
         if tenants is None:
             raise InvalidConfig(
-                "HTTP needs tokens", why="whoever reaches the port could read and change memories",
+                "HTTP needs tokens",
+                why="whoever reaches the port could read and change memories",
                 fix=f"pass --tokens FILE, or --user NAME with {TOKEN_VARIABLE} in the environment",
-            )  # fmt: skip
+            )
         plug.serve_http(open_memory, tenants, host=host, port=port)
     elif user is None:
         raise InvalidConfig(
@@ -84,9 +85,14 @@ def proxy(
     plug: Any = importlib.import_module("memkit_openai")
     with opened(store, model, base_url, embedder) as memory:
         plug.serve_proxy(
-            memory, upstream, user_id=user, tenants=tenants_of(tokens, None, None), max_tokens=max_tokens, host=host,
+            memory,
+            upstream,
+            user_id=user,
+            tenants=tenants_of(tokens, None, None),
+            max_tokens=max_tokens,
+            host=host,
             port=port,
-        )  # fmt: skip
+        )
 
 
 def opened(store: Path, model: str | None, base_url: str | None, embedder: str | None) -> Memory:

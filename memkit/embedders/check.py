@@ -21,9 +21,11 @@ def unit_rows(raw: Any, count: int, dim: int | None, source: str) -> NDArray[np.
         raise _error(source, f"returned {shape} for {count} texts", "it owes one vector per text", shape=array.shape)
     if count and (array.shape[1] == 0 or (dim is not None and array.shape[1] != dim)):
         raise _error(
-            source, f"returned vectors of {array.shape[1]} numbers", f"{dim or 'at least one'} were expected",
+            source,
+            f"returned vectors of {array.shape[1]} numbers",
+            f"{dim or 'at least one'} were expected",
             dim=array.shape[1],
-        )  # fmt: skip
+        )
     if not np.isfinite(array).all():
         raise _error(source, "returned NaN or infinity", "such a vector is near to nothing, or to everything")
     lengths = np.sqrt((array * array).sum(axis=1, keepdims=True))

@@ -40,10 +40,12 @@ def bert_encoder(weights: Weights, shape: BertShape) -> bytes:
     graph.constant("places", places)
     graph.layer_norm("embeddings.LayerNorm", weights)
     state = graph.node(
-        "EmbedLayerNormalization", "embedded",
+        "EmbedLayerNormalization",
+        "embedded",
         ["input_ids", "", "words", "places", "", "embeddings.LayerNorm.weight", "embeddings.LayerNorm.bias"],
-        also=("unused_mask_index",), epsilon=shape.epsilon,
-    )  # fmt: skip
+        also=("unused_mask_index",),
+        epsilon=shape.epsilon,
+    )
     for number in range(shape.layers):
         state = _layer(graph, weights, shape, f"encoder.layer.{number}.", state)
     graph.node("Identity", "hidden", [state], domain="")
@@ -77,9 +79,15 @@ class _Graph:
         self._constants.append(dims + _integer(2, _FLOAT) + _string(8, name) + _bytes(9, raw))
 
     def node(
-        self, kind: str, output: str, inputs: list[str], *, also: tuple[str, ...] = (), domain: str = _FUSED,
+        self,
+        kind: str,
+        output: str,
+        inputs: list[str],
+        *,
+        also: tuple[str, ...] = (),
+        domain: str = _FUSED,
         **attributes: float,
-    ) -> str:  # fmt: skip
+    ) -> str:
         body = b"".join(_string(1, name) for name in inputs) + b"".join(_string(2, name) for name in (output, *also))
         body += _string(3, output) + _string(4, kind)
         body += b"".join(_bytes(5, _attribute(name, value)) for name, value in attributes.items())

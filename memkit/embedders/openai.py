@@ -66,9 +66,14 @@ class OpenAIEmbedder:
         self._shorten = native is not None and dim not in (None, native)
         self._lock = threading.Lock()
         self._client = JsonClient(
-            url, key=key, max_parallel=_PARALLEL, trust_env=trust_env, transport=transport,
-            rng=rng or random.Random(), clock=clock or SystemClock(),
-        )  # fmt: skip
+            url,
+            key=key,
+            max_parallel=_PARALLEL,
+            trust_env=trust_env,
+            transport=transport,
+            rng=rng or random.Random(),
+            clock=clock or SystemClock(),
+        )
 
     @property
     def identity(self) -> str:
@@ -102,9 +107,12 @@ class OpenAIEmbedder:
             return np.concatenate(network.run(self._gather(batches, dim)))
         except ModelError as error:
             raise EmbedderError(
-                f"the embedder openai:{self._model} failed: {error.what}", why=error.why, fix=error.fix,
-                cause=type(error).__name__, **error.details,
-            ) from error  # fmt: skip
+                f"the embedder openai:{self._model} failed: {error.what}",
+                why=error.why,
+                fix=error.fix,
+                cause=type(error).__name__,
+                **error.details,
+            ) from error
 
     async def _gather(self, batches: Sequence[list[str]], dim: int | None) -> list[NDArray[np.float32]]:
         """At most `_PARALLEL` batches under way; the first failure ends the rest."""
@@ -151,6 +159,8 @@ def _refused(status: int) -> ModelRefused:
     fixes = {401: "check api_key or OPENAI_API_KEY", 404: "check the model's name, and that base_url ends in /v1"}
     why = "redirects are not followed: they would carry the texts elsewhere" if 300 <= status < 400 else ""
     return ModelRefused(
-        f"the endpoint refused the request with status {status}", why=why,
-        fix=fixes.get(status, "check base_url and the model's name"), status=status,
-    )  # fmt: skip
+        f"the endpoint refused the request with status {status}",
+        why=why,
+        fix=fixes.get(status, "check base_url and the model's name"),
+        status=status,
+    )

@@ -27,9 +27,10 @@ def find_minilm(path: str | os.PathLike[str] | None) -> Path:
         missing = [name for name in _NEEDED if not (folder / name).is_file()]
         if missing:
             raise InvalidConfig(
-                f"{folder} holds no MiniLM", why=f"{', '.join(missing)} is not there",
+                f"{folder} holds no MiniLM",
+                why=f"{', '.join(missing)} is not there",
                 fix=f"name a folder with {', '.join(_NEEDED)}",
-            )  # fmt: skip
+            )
         return folder
     for folder in _places():
         if all((folder / name).is_file() for name in _NEEDED):
@@ -57,9 +58,10 @@ def read_config(folder: Path) -> dict[str, Any]:
     config = cast("dict[str, Any]", json.loads((folder / "config.json").read_text(encoding="utf-8")))
     if config.get("model_type") != "bert" or config.get("hidden_act") != "gelu":
         raise EmbedderError(
-            f"{folder} is not a MiniLM-like model", why="its config says neither bert nor gelu",
+            f"{folder} is not a MiniLM-like model",
+            why="its config says neither bert nor gelu",
             fix="pass a function as embedder= for other models",
-        )  # fmt: skip
+        )
     return config
 
 

@@ -47,7 +47,8 @@ class CallableEmbedder:
             raise
         except Exception as error:
             raise EmbedderError(
-                f"the embedder {self._name} failed with {type(error).__name__}", why=str(error)[:200],
+                f"the embedder {self._name} failed with {type(error).__name__}",
+                why=str(error)[:200],
                 fix="nothing was stored; retry once the function works",
-            ) from error  # fmt: skip
+            ) from error
         return unit_rows(raw, len(texts), dim, self._name)

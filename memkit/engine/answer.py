@@ -61,9 +61,13 @@ def answer(
     shown = [Shown(n, one.record, one.score, one.signals) for n, one in enumerate(candidates, start=1)]
     prompt = role.render(question, shown, now)
     call = ModelCall.of(
-        prompt, decision_id, state_seq=state_seq, routing=routing, sampling=sampling,
+        prompt,
+        decision_id,
+        state_seq=state_seq,
+        routing=routing,
+        sampling=sampling,
         candidates=tuple(prompt.view.shown),
-    )  # fmt: skip
+    )
     try:
         draft = yield from ask_until_readable(call, role.parse, served.reasks)
     except (ModelError, BadReply):

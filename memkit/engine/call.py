@@ -46,9 +46,16 @@ class ModelCall:
 
     @classmethod
     def of(
-        cls, prompt: Prompt, decision_id: str, *, state_seq: int, routing: Routing, sampling: Sampling,
-        candidates: tuple[Shown, ...] = (), edition: int | None = None,
-    ) -> ModelCall:  # fmt: skip
+        cls,
+        prompt: Prompt,
+        decision_id: str,
+        *,
+        state_seq: int,
+        routing: Routing,
+        sampling: Sampling,
+        candidates: tuple[Shown, ...] = (),
+        edition: int | None = None,
+    ) -> ModelCall:
         request = GenRequest(prompt, decision_id, routing.adapter, sampling)
         return cls(decision_id, prompt.role, prompt, request, state_seq, routing, candidates, edition=edition)
 

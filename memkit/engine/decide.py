@@ -165,9 +165,14 @@ def _carried(draft: OpDraft, turns: Sequence[Turn], shown: Mapping[str, MemoryRe
 def _call(task: Task, prompt: Prompt, shown: Sequence[Shown], calls: list[ModelCall]) -> ModelCall:
     decision_id = task.new_id()
     call = ModelCall.of(
-        prompt, decision_id, state_seq=task.live.seq, routing=task.routing.get(prompt.role, Routing()),
-        sampling=task.sampling(decision_id, prompt.role), candidates=tuple(shown), edition=task.edition,
-    )  # fmt: skip
+        prompt,
+        decision_id,
+        state_seq=task.live.seq,
+        routing=task.routing.get(prompt.role, Routing()),
+        sampling=task.sampling(decision_id, prompt.role),
+        candidates=tuple(shown),
+        edition=task.edition,
+    )
     calls.append(call)
     return call
 

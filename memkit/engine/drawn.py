@@ -56,8 +56,9 @@ def drawn_from(
     starts = {key: 0 if key in memories else _first_drawn(chain, turns, also) for key, chain in chains.items()}
     taken = {
         (chain[-1].bank, chain[-1].after.content_hash)
-        for key, chain in chains.items() if starts[key] is None and chain[-1].after is not None
-    }  # fmt: skip
+        for key, chain in chains.items()
+        if starts[key] is None and chain[-1].after is not None
+    }
     for memory_id, start in starts.items():
         if start is None:
             continue
@@ -133,9 +134,14 @@ def repeating(ops: Iterable[Op], said: Sequence[Turn], gone: Set[str], since: in
     return {
         op.seq
         for op in ops
-        if op.seq >= since and op.cause == "decision" and op.after is not None and op.after.kind == "fact"
-        and op.source_turns and kept.issuperset(op.source_turns) and own.named_in(op.after.text)
-    }  # fmt: skip
+        if op.seq >= since
+        and op.cause == "decision"
+        and op.after is not None
+        and op.after.kind == "fact"
+        and op.source_turns
+        and kept.issuperset(op.source_turns)
+        and own.named_in(op.after.text)
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,25 +52,33 @@ def decision_record(
         "alias_version": call.routing.alias_version,
         "propensity": call.routing.propensity,
         "attempts": [
-            {"prompt_hash": digest(prompt_text(a.prompt)), "reply": a.reply.text if a.reply else None,
-             "finish": a.reply.finish if a.reply else "error", "calls": a.reply.usage.calls if a.reply else 0,
-             "error": described(a.error)}
+            {
+                "prompt_hash": digest(prompt_text(a.prompt)),
+                "reply": a.reply.text if a.reply else None,
+                "finish": a.reply.finish if a.reply else "error",
+                "calls": a.reply.usage.calls if a.reply else 0,
+                "error": described(a.error),
+            }
             for a in call.attempts
         ],
         "parse": {"ok": call.error is None, "repairs": list(call.repairs), "error": described(call.error)},
-        "drafts": [
-            {"action": draft.action, "memory_id": draft.memory_id, "text": draft.text} for draft in call.drafts
-        ],
+        "drafts": [{"action": draft.action, "memory_id": draft.memory_id, "text": draft.text} for draft in call.drafts],
         "source_turns": list(source_turns),
-    }  # fmt: skip
+    }
     if call.edition is not None:
         payload["edition"] = call.edition
     payload |= _generated(reply, missing)
     payload["missing"] = missing
     return DecisionRecord(
-        decision_id=call.decision_id, intake_id=intake_id, bank=bank, role=call.role, state_seq=call.state_seq,
-        payload=payload, blobs=blobs, created_at=created_at,
-    )  # fmt: skip
+        decision_id=call.decision_id,
+        intake_id=intake_id,
+        bank=bank,
+        role=call.role,
+        state_seq=call.state_seq,
+        payload=payload,
+        blobs=blobs,
+        created_at=created_at,
+    )
 
 
 def reason(payloads: Iterable[JSON]) -> str:

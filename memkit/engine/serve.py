@@ -71,16 +71,13 @@ def _once(scored: Sequence[Scored]) -> list[Scored]:
                 served.setdefault(one.record.id, one)
             continue
         drawn = [fact for turn in one.record.source_turns for fact in facts.get(turn, ())]
-        said = False
+        whole = [fact for fact in drawn if _carries(fact.record.text, one.record.text)]
         for fact in drawn:
-            whole = _carries(fact.record.text, one.record.text)
-            if whole or _supersedes(fact.record, one.record):
+            if fact in whole or _supersedes(fact.record, one.record):
                 served.setdefault(fact.record.id, replace(fact, score=max(fact.score, one.score)))
-            elif _carries(one.record.text, fact.record.text):
-                told.add(fact.record.id)
-            said = said or whole
-        if not said:
+        if not whole:
             served.setdefault(one.record.id, one)
+            told |= {fact.record.id for fact in drawn if _carries(one.record.text, fact.record.text)}
     return list(served.values())
 
 

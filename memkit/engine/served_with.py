@@ -102,6 +102,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 def unreadable(why: str) -> InvalidConfig:
     return InvalidConfig(
-        "what the turns of this log were decided with cannot be read", why=why,
+        "what the turns of this log were decided with cannot be read",
+        why=why,
         fix="let the app that made it decide a turn, which records it again",
-    )  # fmt: skip
+    )

@@ -14,7 +14,7 @@ from datetime import datetime
 from memkit.models import MemoryRecord, OpDraft, Turn
 from memkit.roles.recalled import strip_recalled
 from memkit.text.passages import sentences, windows
-from memkit.text.requests import asks_to_forget
+from memkit.text.requests import asks_to_forget, named_to_forget
 from memkit.text.words import terms
 
 _ROLES = frozenset({"user", "assistant", "tool"})
@@ -81,13 +81,15 @@ def words_that_end(
 
 def asked_to_end(turns: Sequence[Turn]) -> list[MemoryRecord]:
     """What the user's own requests name ("delete the PIN 4408 from memory"), as if it were a memory that ends."""
-    asked = [turn for turn in turns if turn.role == "user" and asks_to_forget(turn.text)]
-    named = [(turn, set(terms(turn.text)) - _OF_REQUESTS) for turn in asked]
-    return [
-        MemoryRecord(id="", text=" ".join(sorted(words)), session_id=turn.session_id)
-        for turn, words in named
-        if len(words) > 1 or any(letter.isdigit() for word in words for letter in word)
-    ]
+    ended: list[MemoryRecord] = []
+    for turn in turns:
+        if turn.role != "user" or not asks_to_forget(turn.text):
+            continue
+        named = named_to_forget(turn.text)
+        words = set(terms(named or turn.text)) - _OF_REQUESTS
+        if (named and words) or len(words) > 1 or any(letter.isdigit() for word in words for letter in word):
+            ended.append(MemoryRecord(id="", text=" ".join(sorted(words)), session_id=turn.session_id))
+    return ended
 
 
 def words_that_are_covered(

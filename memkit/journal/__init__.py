@@ -11,10 +11,19 @@ from memkit.journal.records import (
     Problem,
     Trace,
     UserInfo,
-)  # fmt: skip
+)
 from memkit.models import DecisionRecord
 
 __all__ = [
-    "Accepted", "Claim", "DecisionRecord", "ErasureReceipt", "FeedbackRecord", "Intake", "IntakeState", "Journal",
-    "Problem", "Trace", "UserInfo",
-]  # fmt: skip
+    "Accepted",
+    "Claim",
+    "DecisionRecord",
+    "ErasureReceipt",
+    "FeedbackRecord",
+    "Intake",
+    "IntakeState",
+    "Journal",
+    "Problem",
+    "Trace",
+    "UserInfo",
+]

@@ -23,37 +23,51 @@ _ROW_RULES = (
     ("orphan", "an op without its bank", "SELECT op_id FROM ops WHERE bank NOT IN (SELECT id FROM banks)"),
     ("orphan", "a head without its op", "SELECT memory_id FROM heads WHERE seq NOT IN (SELECT seq FROM ops)"),
     (
-        "orphan", "an op of an intake that is not there",
+        "orphan",
+        "an op of an intake that is not there",
         "SELECT op_id FROM ops WHERE intake IS NOT NULL AND intake NOT IN (SELECT n FROM intakes)",
     ),
     (
-        "orphan", "a decision without its bank or intake",
+        "orphan",
+        "a decision without its bank or intake",
         "SELECT decision_id FROM decisions WHERE bank NOT IN (SELECT id FROM banks)"
         " OR (intake IS NOT NULL AND intake NOT IN (SELECT n FROM intakes))",
     ),
-    ("orphan", "a blob that no decision uses", "SELECT hex(hash) FROM blobs WHERE hash NOT IN (SELECT hash FROM decision_blobs)"),  # noqa: E501
-    ("orphan", "a decision whose blob is gone", "SELECT decision FROM decision_blobs WHERE hash NOT IN (SELECT hash FROM blobs)"),  # noqa: E501
+    (
+        "orphan",
+        "a blob that no decision uses",
+        "SELECT hex(hash) FROM blobs WHERE hash NOT IN (SELECT hash FROM decision_blobs)",
+    ),
+    (
+        "orphan",
+        "a decision whose blob is gone",
+        "SELECT decision FROM decision_blobs WHERE hash NOT IN (SELECT hash FROM blobs)",
+    ),
     ("orphan", "a trace without its bank", "SELECT trace_id FROM traces WHERE bank NOT IN (SELECT id FROM banks)"),
     (
-        "orphan", "an idempotency key without its intake",
+        "orphan",
+        "an idempotency key without its intake",
         "SELECT intake FROM idempotency WHERE intake NOT IN (SELECT n FROM intakes)",
     ),
     (
-        "intake", "undecided, yet it has ops from a decision",
+        "intake",
+        "undecided, yet it has ops from a decision",
         "SELECT intake_id FROM intakes WHERE status <> 1 AND seq_first IS NOT NULL",
     ),
     (
-        "intake", "its range of ops is not what the log holds",
+        "intake",
+        "its range of ops is not what the log holds",
         "SELECT intake_id FROM intakes i LEFT JOIN (SELECT intake, min(seq) AS lo, max(seq) AS hi FROM ops"
         " WHERE cause IS NOT 'said' GROUP BY"
         " intake) o ON o.intake = i.n WHERE coalesce(i.seq_first, 0) <> coalesce(o.lo, 0)"
         " OR coalesce(i.seq_last, 0) <> coalesce(o.hi, 0)",
     ),
     (
-        "bank", "its newest sequence number is not that of its log",
+        "bank",
+        "its newest sequence number is not that of its log",
         "SELECT id FROM banks b WHERE last_seq <> coalesce((SELECT max(seq) FROM ops WHERE bank = b.id), 0)",
     ),
-)  # fmt: skip
+)
 
 
 def find_problems(tx: Tx) -> list[Problem]:
@@ -74,9 +88,18 @@ def _check_bank(tx: Tx, bank_id: int, bank: Bank) -> Iterator[Problem]:
     """heads must be the fold of the log, and each before-image the state that the op met."""
     state, after = BankState(), 0
     while page := read_ops(
-        tx, bank=bank, user_id=None, after=after, upto=None, limit=_PAGE, memory_id=None, intake_id=None, op_id=None,
-        newest_first=False, words=True,
-    ):  # fmt: skip
+        tx,
+        bank=bank,
+        user_id=None,
+        after=after,
+        upto=None,
+        limit=_PAGE,
+        memory_id=None,
+        intake_id=None,
+        op_id=None,
+        newest_first=False,
+        words=True,
+    ):
         met: dict[str, MemoryRecord | None] = {}
         for op in page:
             if op.memory_id is not None:
@@ -129,7 +152,11 @@ def read_users(tx: Tx) -> list[UserInfo]:
             continue
         seen = users.get(user_id, UserInfo(user_id, (), 0, 0, 0, True))
         users[user_id] = UserInfo(
-            user_id, (*seen.agents, agent_id), seen.memories + memories, seen.turns + turns,
-            max(seen.last_seq, last_seq), seen.trainable and bool(trainable),
-        )  # fmt: skip
+            user_id,
+            (*seen.agents, agent_id),
+            seen.memories + memories,
+            seen.turns + turns,
+            max(seen.last_seq, last_seq),
+            seen.trainable and bool(trainable),
+        )
     return list(users.values())

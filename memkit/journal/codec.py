@@ -70,9 +70,21 @@ def damaged(where: str) -> StoreDamaged:
 def turn_row(turn: Turn, intake: int, bank: int) -> Row:
     at, metadata = turn.at.isoformat(), to_json(turn.metadata) if turn.metadata else None
     return (
-        intake, turn.position, turn.turn_id, bank, turn.session_id, turn.role, turn.text, at, turn.at_given,
-        turn.speaker, turn.origin, metadata, turn.trainable, _turn_crc(turn.turn_id, turn.text, at, metadata),
-    )  # fmt: skip
+        intake,
+        turn.position,
+        turn.turn_id,
+        bank,
+        turn.session_id,
+        turn.role,
+        turn.text,
+        at,
+        turn.at_given,
+        turn.speaker,
+        turn.origin,
+        metadata,
+        turn.trainable,
+        _turn_crc(turn.turn_id, turn.text, at, metadata),
+    )
 
 
 def turn_from(row: Row, intake_id: str, bank: Bank) -> Turn:
@@ -80,10 +92,20 @@ def turn_from(row: Row, intake_id: str, bank: Bank) -> Turn:
     if checksum != _turn_crc(turn_id, text, at, metadata):
         raise damaged(f"turn {turn_id}")
     return Turn(
-        turn_id=turn_id, intake_id=intake_id, bank=bank, position=position, role=role, text=text,
-        at=datetime.fromisoformat(at), speaker=speaker, session_id=session_id, origin=origin,
-        metadata=json.loads(metadata) if metadata else {}, at_given=bool(at_given), trainable=bool(trainable),
-    )  # fmt: skip
+        turn_id=turn_id,
+        intake_id=intake_id,
+        bank=bank,
+        position=position,
+        role=role,
+        text=text,
+        at=datetime.fromisoformat(at),
+        speaker=speaker,
+        session_id=session_id,
+        origin=origin,
+        metadata=json.loads(metadata) if metadata else {},
+        at_given=bool(at_given),
+        trainable=bool(trainable),
+    )
 
 
 def _turn_crc(turn_id: str, text: str, at: str, metadata: str | None) -> int:
@@ -106,10 +128,24 @@ def op_row(op: Op, bank: int, intake: int | None) -> Row:
         checksum = crc(op.memory_id, image, key, at)
     sources = None if own and after is not None and after.source_turns == op.source_turns else to_json(op.source_turns)
     return (
-        op.seq, op.op_id, bank, _ACTION_CODES[op.action], op.memory_id, op.decision_id, intake, at,
-        micros(op.recorded_at), None if op.cause == "decision" else op.cause, op.undoes,
-        op.text if after is None else None, sources, op.before.seq if op.before else None, image, key, checksum,
-    )  # fmt: skip
+        op.seq,
+        op.op_id,
+        bank,
+        _ACTION_CODES[op.action],
+        op.memory_id,
+        op.decision_id,
+        intake,
+        at,
+        micros(op.recorded_at),
+        None if op.cause == "decision" else op.cause,
+        op.undoes,
+        op.text if after is None else None,
+        sources,
+        op.before.seq if op.before else None,
+        image,
+        key,
+        checksum,
+    )
 
 
 def op_from(row: Row, bank: Bank) -> Op:
@@ -127,11 +163,21 @@ def op_from(row: Row, bank: Bank) -> Op:
     else:
         source_turns = after.source_turns if after else ()
     return Op(
-        op_id=op_id, seq=seq, bank=bank, action=_ACTIONS[action], memory_id=memory_id,
-        text=after.text if after else text, before=before, after=after, source_turns=source_turns,
-        decision_id=decision_id, at=datetime.fromisoformat(at), recorded_at=from_micros(recorded_at),
-        cause=cause or "decision", undoes=undoes,
-    )  # fmt: skip
+        op_id=op_id,
+        seq=seq,
+        bank=bank,
+        action=_ACTIONS[action],
+        memory_id=memory_id,
+        text=after.text if after else text,
+        before=before,
+        after=after,
+        source_turns=source_turns,
+        decision_id=decision_id,
+        at=datetime.fromisoformat(at),
+        recorded_at=from_micros(recorded_at),
+        cause=cause or "decision",
+        undoes=undoes,
+    )
 
 
 def _image(record: MemoryRecord, op: Op) -> str:

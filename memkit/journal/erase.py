@@ -124,8 +124,9 @@ def _delete_intake(tx: Tx, number: int) -> int:
     if left:
         tx.run(
             "UPDATE intakes SET idempotency_key = NULL, detail = NULL, claimed_by = NULL, attempts = attempts + 1"
-            " WHERE n = ?", (number,),
-        )  # fmt: skip
+            " WHERE n = ?",
+            (number,),
+        )
         return 0
     tx.run("UPDATE ops SET intake = NULL WHERE intake = ?", (number,))
     return tx.run("DELETE FROM intakes WHERE n = ?", (number,))

@@ -192,18 +192,46 @@ def _blobs(value: Any, name: str) -> None:
 
 _BANK = _object({"user_id": scope_id, "agent_id": _or_empty(scope_id)})
 
-_TURN = _object({
-    "turn_id": scope_id, "intake_id": scope_id, "bank": _nothing, "position": _number(0), "role": _name, "text": _text,
-    "at": aware, "speaker": _words, "session_id": _or_empty(scope_id), "origin": _one_of(Origin), "metadata": _mapping,
-    "at_given": _flag, "trainable": _flag,
-})  # fmt: skip
+_TURN = _object(
+    {
+        "turn_id": scope_id,
+        "intake_id": scope_id,
+        "bank": _nothing,
+        "position": _number(0),
+        "role": _name,
+        "text": _text,
+        "at": aware,
+        "speaker": _words,
+        "session_id": _or_empty(scope_id),
+        "origin": _one_of(Origin),
+        "metadata": _mapping,
+        "at_given": _flag,
+        "trainable": _flag,
+    }
+)
 
-_IMAGE = _object({
-    "id": scope_id, "text": _text, "kind": _one_of(Kind), "metadata": _mapping, "source_turns": _list_of(scope_id),
-    "created_at": aware, "updated_at": aware, "revision": _number(1), "at": _or_none(aware), "speaker": _words,
-    "session_id": _or_empty(scope_id), "origin": _one_of(Origin), "trust": _trust, "expires_at": _or_none(aware),
-    "trainable": _flag, "content_hash": _hash, "seq": _number(1),
-}, confirmed_at=aware)  # fmt: skip
+_IMAGE = _object(
+    {
+        "id": scope_id,
+        "text": _text,
+        "kind": _one_of(Kind),
+        "metadata": _mapping,
+        "source_turns": _list_of(scope_id),
+        "created_at": aware,
+        "updated_at": aware,
+        "revision": _number(1),
+        "at": _or_none(aware),
+        "speaker": _words,
+        "session_id": _or_empty(scope_id),
+        "origin": _one_of(Origin),
+        "trust": _trust,
+        "expires_at": _or_none(aware),
+        "trainable": _flag,
+        "content_hash": _hash,
+        "seq": _number(1),
+    },
+    confirmed_at=aware,
+)
 
 _RECORDS: dict[str, dict[str, Check]] = {
     "intake": {

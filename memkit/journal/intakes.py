@@ -34,11 +34,20 @@ def insert(
     number = tx.insert(
         _INSERT_INTAKE,
         (
-            intake.intake_id, bank, intake.session_id, intake.infer, intake.idempotency_key, micros(intake.created_at),
-            to_json(intake.context) if intake.context else None, APPLIED if is_applied else PENDING,
-            1 if claimed_by else 0, claimed_by, seq_first, seq_last,
+            intake.intake_id,
+            bank,
+            intake.session_id,
+            intake.infer,
+            intake.idempotency_key,
+            micros(intake.created_at),
+            to_json(intake.context) if intake.context else None,
+            APPLIED if is_applied else PENDING,
+            1 if claimed_by else 0,
+            claimed_by,
+            seq_first,
+            seq_last,
         ),
-    )  # fmt: skip
+    )
     tx.many(_INSERT_TURN, [turn_row(turn, number, bank) for turn in intake.turns])
     if intake.idempotency_key is not None:
         tx.run("INSERT INTO idempotency VALUES (?,?,?,?)", (bank, intake.idempotency_key, _body(intake), number))
@@ -139,9 +148,7 @@ def finish(tx: Tx, number: int, seqs: tuple[int, int] | None, *, close: bool) ->
     if close:
         tx.run("UPDATE intakes SET status = ?, claimed_by = NULL WHERE n = ?", (APPLIED, number))
     if seqs:
-        tx.run(
-            "UPDATE intakes SET seq_first = coalesce(seq_first, ?), seq_last = ? WHERE n = ?", (*seqs, number)
-        )  # fmt: skip
+        tx.run("UPDATE intakes SET seq_first = coalesce(seq_first, ?), seq_last = ? WHERE n = ?", (*seqs, number))
 
 
 def number_of(tx: Tx, intake_id: str, bank: int | None) -> int:
@@ -166,10 +173,15 @@ def read_states(tx: Tx, where: str, params: Sequence[Any]) -> list[IntakeState]:
         bank = Bank(user_id, agent_id)
         turns = tx.all(f"SELECT {TURN_COLUMNS} FROM turns t WHERE t.intake = ? ORDER BY t.position", (number,))
         intake = Intake(
-            intake_id=intake_id, bank=bank, session_id=session_id,
-            turns=tuple(turn_from(turn, intake_id, bank) for turn in turns), infer=bool(infer), idempotency_key=key,
-            created_at=from_micros(created_at), context=json.loads(context) if context else {},
-        )  # fmt: skip
+            intake_id=intake_id,
+            bank=bank,
+            session_id=session_id,
+            turns=tuple(turn_from(turn, intake_id, bank) for turn in turns),
+            infer=bool(infer),
+            idempotency_key=key,
+            created_at=from_micros(created_at),
+            context=json.loads(context) if context else {},
+        )
         states.append(
             IntakeState(
                 intake=intake,
@@ -202,9 +214,15 @@ def pending_count(tx: Tx, bank: Bank | None) -> int:
 
 
 def read_turns(
-    tx: Tx, *, turn_ids: Sequence[str] | None, intake_id: str | None, bank: Bank | None, session_id: str | None,
-    before: str | None, limit: int | None,
-) -> list[Turn]:  # fmt: skip
+    tx: Tx,
+    *,
+    turn_ids: Sequence[str] | None,
+    intake_id: str | None,
+    bank: Bank | None,
+    session_id: str | None,
+    before: str | None,
+    limit: int | None,
+) -> list[Turn]:
     where, params = scope("b", bank, None)
     if turn_ids is not None:
         where, params = f"{where} AND t.turn_id IN ({marks(turn_ids)})", [*params, *turn_ids]

@@ -31,7 +31,7 @@ from memkit.journal.records import (
     Part,
     Problem,
     Trace,
-)  # fmt: skip
+)
 from memkit.journal.schema import FORMAT
 from memkit.journal.sqlite import SqliteEngine
 from memkit.models import JSON, Bank, DecisionRecord, Op, OpDraft
@@ -146,9 +146,7 @@ class Journal(JournalReader):
             elif worker_id is not None and intakes.has_pending(tx, bank):
                 worker_id = None
             seqs = (ops[0].seq, ops[-1].seq) if ops else None
-            number = intakes.insert(
-                tx, intake, bank, applied=seqs, claimed_by=worker_id, is_applied=drafts is not None
-            )  # fmt: skip
+            number = intakes.insert(tx, intake, bank, applied=seqs, claimed_by=worker_id, is_applied=drafts is not None)
             oplog.write_ops(tx, bank, number, ops)
             said: list[Op] = []
             if words:
@@ -157,9 +155,13 @@ class Journal(JournalReader):
                 oplog.write_ops(tx, bank, number, said)
         self._signal()
         state = IntakeState(
-            intake, "pending" if drafts is None else "applied", 1 if worker_id else 0, claimed_by=worker_id,
-            seq_first=seqs and seqs[0], seq_last=seqs and seqs[1],
-        )  # fmt: skip
+            intake,
+            "pending" if drafts is None else "applied",
+            1 if worker_id else 0,
+            claimed_by=worker_id,
+            seq_first=seqs and seqs[0],
+            seq_last=seqs and seqs[1],
+        )
         return Accepted(state, tuple(ops), tuple(said), claim=Claim(intake, 1, worker_id) if worker_id else None)
 
     def _replay(self, tx: Tx, intake_id: str) -> Accepted:
@@ -239,10 +241,19 @@ class Journal(JournalReader):
             trail.drop_payloads(tx, numbers)
 
     def apply(
-        self, bank: Bank, drafts: Sequence[OpDraft], *, decision_id: str, at: datetime, cause: str = "decision",
-        intake_id: str | None = None, claim: Claim | None = None, undoes: Sequence[str] = (),
-        decisions: Sequence[DecisionRecord] = (), expected_seq: int | None = None,
-    ) -> list[Op]:  # fmt: skip
+        self,
+        bank: Bank,
+        drafts: Sequence[OpDraft],
+        *,
+        decision_id: str,
+        at: datetime,
+        cause: str = "decision",
+        intake_id: str | None = None,
+        claim: Claim | None = None,
+        undoes: Sequence[str] = (),
+        decisions: Sequence[DecisionRecord] = (),
+        expected_seq: int | None = None,
+    ) -> list[Op]:
         """Check `drafts` against the bank, number and write them, all or none, in one commit, with the decisions that
         led to them. With `claim` the intake is finished by it, and nothing is written when the claim was lost; with
         `expected_seq`, nothing when the bank has a newer op than that."""
@@ -269,13 +280,24 @@ class Journal(JournalReader):
         return applied
 
     def _resolve(
-        self, tx: Tx, bank_id: int, bank: Bank, drafts: Sequence[OpDraft], decision_id: str, at: datetime, cause: str,
+        self,
+        tx: Tx,
+        bank_id: int,
+        bank: Bank,
+        drafts: Sequence[OpDraft],
+        decision_id: str,
+        at: datetime,
+        cause: str,
         undoes: Sequence[str],
-    ) -> list[Op]:  # fmt: skip
+    ) -> list[Op]:
         context = operations.Context(
-            bank=bank, decision_id=decision_id, first_seq=oplog.last_seq(tx) + 1, now=self._clock.now(), at=at,
+            bank=bank,
+            decision_id=decision_id,
+            first_seq=oplog.last_seq(tx) + 1,
+            now=self._clock.now(),
+            at=at,
             cause=cause,
-        )  # fmt: skip
+        )
         return operations.resolve(oplog.SqlBankView(tx, bank_id), drafts, context, undoes)
 
     # -- traces and feedback ---------------------------------------------------------------------------------------
@@ -422,9 +444,18 @@ def _create(path: Path) -> JSON:
 
 def _ops_of(tx: Tx, intake_id: str) -> list[Op]:
     return oplog.read_ops(
-        tx, bank=None, user_id=None, after=0, upto=None, limit=None, memory_id=None, intake_id=intake_id, op_id=None,
-        newest_first=False, words=True,
-    )  # fmt: skip
+        tx,
+        bank=None,
+        user_id=None,
+        after=0,
+        upto=None,
+        limit=None,
+        memory_id=None,
+        intake_id=intake_id,
+        op_id=None,
+        newest_first=False,
+        words=True,
+    )
 
 
 _JOURNALS: weakref.WeakSet[Journal] = weakref.WeakSet()

@@ -100,9 +100,19 @@ def scope(column: str, bank: Bank | None, user_id: str | None) -> tuple[str, lis
 
 
 def read_ops(
-    tx: Tx, *, bank: Bank | None, user_id: str | None, after: int, upto: int | None, limit: int | None,
-    memory_id: str | None, intake_id: str | None, op_id: str | None, newest_first: bool, words: bool,
-) -> list[Op]:  # fmt: skip
+    tx: Tx,
+    *,
+    bank: Bank | None,
+    user_id: str | None,
+    after: int,
+    upto: int | None,
+    limit: int | None,
+    memory_id: str | None,
+    intake_id: str | None,
+    op_id: str | None,
+    newest_first: bool,
+    words: bool,
+) -> list[Op]:
     where, params = scope("b", bank, user_id)
     if after:
         where, params = f"{where} AND o.seq > ?", [*params, after]

@@ -80,9 +80,13 @@ class Loader:
             record = dict(raw)
             kind = record.pop("record", None)
             writer = {
-                "intake": self._intake, "op": self._op, "decision": self._decision, "trace": self._trace,
-                "feedback": self._feedback, "untrainable": self._untrainable,
-            }.get(str(kind))  # fmt: skip
+                "intake": self._intake,
+                "op": self._op,
+                "decision": self._decision,
+                "trace": self._trace,
+                "feedback": self._feedback,
+                "untrainable": self._untrainable,
+            }.get(str(kind))
             if writer is None:
                 raise InvalidInput(f"record of kind {kind!r} is unknown", fix="export the file again with this memkit")
             try:
@@ -91,9 +95,10 @@ class Loader:
                 raise
             except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
                 raise InvalidInput(
-                    f"a record of kind {kind!r} is damaged", why=f"{type(error).__name__} while reading its fields",
+                    f"a record of kind {kind!r} is damaged",
+                    why=f"{type(error).__name__} while reading its fields",
                     fix=_AGAIN,
-                ) from None  # fmt: skip
+                ) from None
 
     def _intake(self, tx: Tx, raw: JSON) -> int:
         bank = Bank(**raw["bank"])
@@ -101,9 +106,15 @@ class Loader:
             return 0
         turns = tuple(_turn(one, bank) for one in raw["turns"])
         intake = Intake(
-            raw["intake_id"], bank, raw["session_id"], turns, raw["infer"], raw["idempotency_key"],
-            datetime.fromisoformat(raw["created_at"]), raw["context"],
-        )  # fmt: skip
+            raw["intake_id"],
+            bank,
+            raw["session_id"],
+            turns,
+            raw["infer"],
+            raw["idempotency_key"],
+            datetime.fromisoformat(raw["created_at"]),
+            raw["context"],
+        )
         bank_id = self._bank(tx, bank)
         _refuse_taken(tx, intake, bank_id)
         number = intakes.insert(
@@ -198,51 +209,61 @@ def _two_histories(bank: Bank) -> Conflict:
         "the file holds a bank that this store already has, with another history",
         why=f"two histories of one bank cannot be put into one order, and {_named(bank)} has ops that the file has not",
         fix=_ELSEWHERE,
-    )  # fmt: skip
+    )
 
 
 def _refuse_taken(tx: Tx, intake: Intake, bank: int) -> None:
     """Names that mean another turn here."""
     key = intake.idempotency_key
-    found = None if key is None else tx.one(
-        "SELECT i.intake_id FROM idempotency d JOIN intakes i ON i.n = d.intake WHERE d.bank = ? AND d.key = ?",
-        (bank, key),
-    )  # fmt: skip
+    found = (
+        None
+        if key is None
+        else tx.one(
+            "SELECT i.intake_id FROM idempotency d JOIN intakes i ON i.n = d.intake WHERE d.bank = ? AND d.key = ?",
+            (bank, key),
+        )
+    )
     if found is not None:
         raise IdempotencyConflict(
             f"intake {intake.intake_id} of the file has the idempotency key {key!r}, which this store used for another"
             " turn of the same user and agent",
             why=f"of {_named(intake.bank)}, the key names intake {found[0]} here, and it may name one only",
-            fix=_ELSEWHERE, intake_id=found[0],
-        )  # fmt: skip
+            fix=_ELSEWHERE,
+            intake_id=found[0],
+        )
     names = [turn.turn_id for turn in intake.turns]
     found = tx.one(f"SELECT turn_id FROM turns WHERE turn_id IN ({oplog.marks(names)}) LIMIT 1", names)  # noqa: S608
     if found is not None:
         raise Conflict(
             f"turn {found[0]} of the file is in this store already, in another intake than {intake.intake_id}",
-            why="a turn id names one turn", fix=_ELSEWHERE,
-        )  # fmt: skip
+            why="a turn id names one turn",
+            fix=_ELSEWHERE,
+        )
 
 
 def _refuse_gap(tx: Tx, op: Op, bank: int) -> None:
     """An op that does not follow from the live memories that the ops before it left."""
     if op.memory_id is None:
         return
-    live: dict[str, int] = dict(tx.all(
-        "SELECT memory_id, seq FROM heads WHERE bank = ? AND memory_id = ? UNION"
-        " SELECT memory_id, seq FROM heads WHERE bank = ? AND hash = ?",
-        (bank, op.memory_id, bank, bytes.fromhex(op.after.content_hash) if op.after else b""),
-    ))  # fmt: skip
+    live: dict[str, int] = dict(
+        tx.all(
+            "SELECT memory_id, seq FROM heads WHERE bank = ? AND memory_id = ? UNION"
+            " SELECT memory_id, seq FROM heads WHERE bank = ? AND hash = ?",
+            (bank, op.memory_id, bank, bytes.fromhex(op.after.content_hash) if op.after else b""),
+        )
+    )
     if live.pop(op.memory_id, None) != (op.before.seq if op.before else None):
         raise InvalidInput(
             f"op {op.op_id} does not follow from the ops before it",
-            why=f"its before-image is not what they made of memory {op.memory_id}", fix=_DANGLES,
-        )  # fmt: skip
+            why=f"its before-image is not what they made of memory {op.memory_id}",
+            fix=_DANGLES,
+        )
     if live:
         raise InvalidInput(
             f"op {op.op_id} makes memory {op.memory_id} a copy of {next(iter(live))}",
-            why="content is unique within a bank", fix=_AGAIN,
-        )  # fmt: skip
+            why="content is unique within a bank",
+            fix=_AGAIN,
+        )
 
 
 def _intake_number(tx: Tx, intake_id: str, bank: int) -> int:
@@ -273,11 +294,18 @@ def _with_bank_and_time(raw: JSON) -> dict[str, Any]:
 def _intake_to_json(state: IntakeState) -> JSON:
     intake = state.intake
     return {
-        "intake_id": intake.intake_id, "bank": asdict(intake.bank), "session_id": intake.session_id,
-        "infer": intake.infer, "idempotency_key": intake.idempotency_key, "created_at": intake.created_at,
-        "context": dict(intake.context), "status": state.status, "reason": state.reason, "detail": state.detail,
+        "intake_id": intake.intake_id,
+        "bank": asdict(intake.bank),
+        "session_id": intake.session_id,
+        "infer": intake.infer,
+        "idempotency_key": intake.idempotency_key,
+        "created_at": intake.created_at,
+        "context": dict(intake.context),
+        "status": state.status,
+        "reason": state.reason,
+        "detail": state.detail,
         "turns": [asdict(turn) | {"bank": None} for turn in intake.turns],
-    }  # fmt: skip
+    }
 
 
 def _turn(raw: JSON, bank: Bank) -> Turn:

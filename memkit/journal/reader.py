@@ -48,18 +48,26 @@ class JournalReader:
         while True:
             with self._engine.read() as tx:
                 numbers = intakes.next_numbers(tx, where, params, after, _PAGE)
-                page = intakes.read_states(
-                    tx, f"{where} AND i.n BETWEEN ? AND ?", [*params, numbers[0], numbers[-1]]
-                ) if numbers else []  # fmt: skip
+                page = (
+                    intakes.read_states(tx, f"{where} AND i.n BETWEEN ? AND ?", [*params, numbers[0], numbers[-1]])
+                    if numbers
+                    else []
+                )
             if not numbers:
                 return
             yield from page
             after = numbers[-1]
 
     def turns(
-        self, *, turn_ids: Sequence[str] | None = None, intake_id: str | None = None, bank: Bank | None = None,
-        session_id: str | None = None, before: str | None = None, limit: int | None = None,
-    ) -> list[Turn]:  # fmt: skip
+        self,
+        *,
+        turn_ids: Sequence[str] | None = None,
+        intake_id: str | None = None,
+        bank: Bank | None = None,
+        session_id: str | None = None,
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> list[Turn]:
         """In order of arrival. `before` is an intake id or a turn id; `limit` keeps the newest."""
         with self._engine.read() as tx:
             return intakes.read_turns(
@@ -94,16 +102,34 @@ class JournalReader:
             return oplog.last_seq(tx)
 
     def ops(
-        self, *, bank: Bank | None = None, user_id: str | None = None, after: int = 0, upto: int | None = None,
-        limit: int | None = None, memory_id: str | None = None, intake_id: str | None = None, op_id: str | None = None,
-        newest_first: bool = False, words: bool = True,
-    ) -> list[Op]:  # fmt: skip
+        self,
+        *,
+        bank: Bank | None = None,
+        user_id: str | None = None,
+        after: int = 0,
+        upto: int | None = None,
+        limit: int | None = None,
+        memory_id: str | None = None,
+        intake_id: str | None = None,
+        op_id: str | None = None,
+        newest_first: bool = False,
+        words: bool = True,
+    ) -> list[Op]:
         """words: with what was done to the words of turns, beside memories."""
         with self._engine.read() as tx:
             return oplog.read_ops(
-                tx, bank=bank, user_id=user_id, after=after, upto=upto, limit=limit, memory_id=memory_id,
-                intake_id=intake_id, op_id=op_id, newest_first=newest_first, words=words,
-            )  # fmt: skip
+                tx,
+                bank=bank,
+                user_id=user_id,
+                after=after,
+                upto=upto,
+                limit=limit,
+                memory_id=memory_id,
+                intake_id=intake_id,
+                op_id=op_id,
+                newest_first=newest_first,
+                words=words,
+            )
 
     def iter_ops(
         self, *, bank: Bank | None = None, user_id: str | None = None, after: int = 0, upto: int | None = None
@@ -124,9 +150,14 @@ class JournalReader:
             after = page[-1].seq
 
     def live(
-        self, *, bank: Bank | None = None, user_id: str | None = None, kinds: Collection[str] | None = None,
-        after_seq: int = 0, limit: int | None = None,
-    ) -> list[tuple[Bank, MemoryRecord]]:  # fmt: skip
+        self,
+        *,
+        bank: Bank | None = None,
+        user_id: str | None = None,
+        kinds: Collection[str] | None = None,
+        after_seq: int = 0,
+        limit: int | None = None,
+    ) -> list[tuple[Bank, MemoryRecord]]:
         with self._engine.read() as tx:
             return oplog.read_live(tx, bank=bank, user_id=user_id, kinds=kinds, after_seq=after_seq, limit=limit)
 
@@ -149,17 +180,30 @@ class JournalReader:
     # -- decisions, traces, feedback -------------------------------------------------------------------------------
 
     def decisions(
-        self, *, bank: Bank | None = None, user_id: str | None = None, intake_id: str | None = None,
-        decision_id: str | None = None, after: str | None = None, limit: int | None = None, newest_first: bool = False,
+        self,
+        *,
+        bank: Bank | None = None,
+        user_id: str | None = None,
+        intake_id: str | None = None,
+        decision_id: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
         gaps: bool = False,
-    ) -> list[DecisionRecord]:  # fmt: skip
+    ) -> list[DecisionRecord]:
         """In the order they were recorded; `after` is the decision id to go on from. gaps: one whose sealed payload
         is gone comes with none."""
         with self._engine.read() as tx:
             found = trail.read_decisions(
-                tx, bank=bank, user_id=user_id, intake_id=intake_id, decision_id=decision_id, after=after, limit=limit,
+                tx,
+                bank=bank,
+                user_id=user_id,
+                intake_id=intake_id,
+                decision_id=decision_id,
+                after=after,
+                limit=limit,
                 newest_first=newest_first,
-            )  # fmt: skip
+            )
         return self._whole(found, gaps)
 
     def _whole(self, found: Sequence[tuple[int | None, DecisionRecord]], gaps: bool) -> list[DecisionRecord]:

@@ -63,9 +63,12 @@ class SqliteEngine:
 
     def _make_writer(self) -> SharedWriter:
         return SharedWriter(
-            connect=lambda: self._translated(self._connect), patiently=self._patiently, translate=self._as_ours,
-            busy=self._busy, patience=self._patience,
-        )  # fmt: skip
+            connect=lambda: self._translated(self._connect),
+            patiently=self._patiently,
+            translate=self._as_ours,
+            busy=self._busy,
+            patience=self._patience,
+        )
 
     @contextmanager
     def read(self) -> Generator[Tx]:

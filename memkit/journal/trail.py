@@ -31,9 +31,7 @@ def write_decision(tx: Tx, decision: DecisionRecord) -> None:
     bank = make_bank(tx, decision.bank)
     intake = None if decision.intake_id is None else number_of(tx, decision.intake_id, bank)
     if _erased_since(tx, decision.bank, micros(decision.created_at)):
-        raise Conflict(
-            f"the user of decision {decision.decision_id} was erased meanwhile", fix="drop this result"
-        )  # fmt: skip
+        raise Conflict(f"the user of decision {decision.decision_id} was erased meanwhile", fix="drop this result")
     number = tx.insert(
         "INSERT INTO decisions (decision_id, bank, intake, role, state_seq, payload, created_at)"
         " VALUES (?,?,?,?,?,?,?)",
@@ -55,9 +53,16 @@ def write_decision(tx: Tx, decision: DecisionRecord) -> None:
 
 
 def read_decisions(
-    tx: Tx, *, bank: Bank | None, user_id: str | None, intake_id: str | None, decision_id: str | None,
-    after: str | None, limit: int | None, newest_first: bool = False,
-) -> list[tuple[int | None, DecisionRecord]]:  # fmt: skip
+    tx: Tx,
+    *,
+    bank: Bank | None,
+    user_id: str | None,
+    intake_id: str | None,
+    decision_id: str | None,
+    after: str | None,
+    limit: int | None,
+    newest_first: bool = False,
+) -> list[tuple[int | None, DecisionRecord]]:
     """Each with its number where its payload was sealed, and is to be read there; else None."""
     where, params = scope("b", bank, user_id)
     for column, value in (("i.intake_id", intake_id), ("d.decision_id", decision_id)):
@@ -187,10 +192,14 @@ def write_feedback(tx: Tx, feedback: FeedbackRecord) -> bool:
         "INSERT INTO feedback (feedback_id, trace_id, bank, payload, source, created_at) VALUES (?,?,?,?,?,?)"
         " ON CONFLICT (feedback_id) DO NOTHING",
         (
-            feedback.feedback_id, feedback.trace_id, owner[0], to_json(feedback.payload), feedback.source,
+            feedback.feedback_id,
+            feedback.trace_id,
+            owner[0],
+            to_json(feedback.payload),
+            feedback.source,
             micros(feedback.created_at),
         ),
-    )  # fmt: skip
+    )
     return changed > 0
 
 

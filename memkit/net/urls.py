@@ -26,16 +26,29 @@ _SITE_LOCAL = ipaddress.ip_network("fec0::/10")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _COMPATIBLE = ipaddress.ip_network("::/96")
 _METADATA_NAMES = frozenset(
-    {"metadata", "metadata.google.internal", "metadata.goog", "metadata.azure.internal", "instance-data",
-     "instance-data.ec2.internal"}
-)  # fmt: skip
+    {
+        "metadata",
+        "metadata.google.internal",
+        "metadata.goog",
+        "metadata.azure.internal",
+        "instance-data",
+        "instance-data.ec2.internal",
+    }
+)
 _METADATA_ADDRESSES = frozenset(
     ipaddress.ip_address(text)
     for text in (
-        "169.254.169.254", "169.254.170.2", "169.254.170.23", "100.100.100.200", "192.0.0.192", "168.63.129.16",
-        "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254",
+        "169.254.169.254",
+        "169.254.170.2",
+        "169.254.170.23",
+        "100.100.100.200",
+        "192.0.0.192",
+        "168.63.129.16",
+        "fd00:ec2::254",
+        "fd00:ec2::23",
+        "fd20:ce::254",
     )
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,17 @@ from memkit.ops.state import BankState
 from memkit.ops.undo import Compensation, Past
 
 __all__ = [
-    "EDITION", "BankState", "BankView", "Compensation", "Context", "GuardLimits", "Past", "apply", "check_batch",
-    "check_caps", "inverse", "make_op_id", "resolve",
-]  # fmt: skip
+    "EDITION",
+    "BankState",
+    "BankView",
+    "Compensation",
+    "Context",
+    "GuardLimits",
+    "Past",
+    "apply",
+    "check_batch",
+    "check_caps",
+    "inverse",
+    "make_op_id",
+    "resolve",
+]

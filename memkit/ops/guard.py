@@ -36,9 +36,10 @@ def check_numbers(limits: Any, within: str = "") -> None:
             continue
         if isinstance(value, bool) or not isinstance(value, wanted) or not value >= 0:
             raise InvalidConfig(
-                f"{within}{limit.name} cannot be {value!r}", why="limits are numbers from 0 up",
+                f"{within}{limit.name} cannot be {value!r}",
+                why="limits are numbers from 0 up",
                 fix=f"leave it out for the default, {limit.name}={limit.default!r}",
-            )  # fmt: skip
+            )
 
 
 def check_batch(

@@ -112,9 +112,13 @@ def inverse(op: Op) -> OpDraft | None:
         return None
     action: Action = "add" if op.after is None else "delete" if op.before is None else "update"
     return OpDraft(
-        action, op.memory_id, source_turns=op.source_turns, at=op.at, restore=op.before,
+        action,
+        op.memory_id,
+        source_turns=op.source_turns,
+        at=op.at,
+        restore=op.before,
         expected_revision=op.after.revision if op.after else None,
-    )  # fmt: skip
+    )
 
 
 _Resolved = tuple[Action, str | None, MemoryRecord | None, MemoryRecord | None]
@@ -147,12 +151,24 @@ def _add(view: _Overlay, draft: OpDraft, context: Context, op_id: str, seq: int)
         return _said_again(twin, draft, context, seq)
     memory_id = draft.memory_id or "m_" + hashlib.sha256(op_id.encode()).hexdigest()[:20]
     record = MemoryRecord(
-        id=memory_id, text=text, kind=draft.kind, metadata=dict(draft.metadata or {}),
-        source_turns=_sources(draft.source_turns), created_at=context.now, updated_at=context.now, revision=1,
-        at=draft.at or context.at, speaker=draft.speaker, session_id=draft.session_id, origin=draft.origin,
-        trust=1.0 if draft.trust is None else draft.trust, expires_at=draft.expires_at, trainable=draft.trainable,
-        content_hash=key, seq=seq,
-    )  # fmt: skip
+        id=memory_id,
+        text=text,
+        kind=draft.kind,
+        metadata=dict(draft.metadata or {}),
+        source_turns=_sources(draft.source_turns),
+        created_at=context.now,
+        updated_at=context.now,
+        revision=1,
+        at=draft.at or context.at,
+        speaker=draft.speaker,
+        session_id=draft.session_id,
+        origin=draft.origin,
+        trust=1.0 if draft.trust is None else draft.trust,
+        expires_at=draft.expires_at,
+        trainable=draft.trainable,
+        content_hash=key,
+        seq=seq,
+    )
     return "add", memory_id, None, record
 
 
@@ -176,9 +192,16 @@ def _update(view: _Overlay, draft: OpDraft, context: Context, seq: int) -> _Reso
     _refuse_twin(view, key, target.id)
     joined = _join(target, draft, context, seq)
     after = replace(
-        joined, text=text, metadata=metadata, trust=trust, expires_at=expires_at, content_hash=key,
-        updated_at=context.now, revision=target.revision + 1, seq=seq,
-    )  # fmt: skip
+        joined,
+        text=text,
+        metadata=metadata,
+        trust=trust,
+        expires_at=expires_at,
+        content_hash=key,
+        updated_at=context.now,
+        revision=target.revision + 1,
+        seq=seq,
+    )
     if context.edition > 1 and key != target.content_hash:
         after = replace(after, at=draft.at or context.at, confirmed_at=None)
     return "update", target.id, target, after

@@ -64,11 +64,19 @@ class BankState:
         """What the bank says, without record times, revisions and sequence numbers."""
         return {
             key: (
-                r.text, r.kind, dict(r.metadata), r.source_turns, r.at, r.confirmed_at, r.speaker, r.session_id,
-                r.origin, r.trust,
+                r.text,
+                r.kind,
+                dict(r.metadata),
+                r.source_turns,
+                r.at,
+                r.confirmed_at,
+                r.speaker,
+                r.session_id,
+                r.origin,
+                r.trust,
             )
             for key, r in self._records.items()
-        }  # fmt: skip
+        }
 
     def hash(self) -> str:
         """Digest of the live memories: content, provenance and revision; not of record times. A bank without

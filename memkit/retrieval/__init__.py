@@ -14,6 +14,20 @@ from memkit.retrieval.why import why
 from memkit.text.words import embed_text
 
 __all__ = [
-    "DEFAULT", "SIGNALS", "SIGNALS_VERSION", "BankIndex", "ContextItem", "Query", "RankerWeights", "Rendered", "Scored",
-    "embed_text", "estimate_tokens", "features", "parse_context", "rank", "render_context", "why",
-]  # fmt: skip
+    "DEFAULT",
+    "SIGNALS",
+    "SIGNALS_VERSION",
+    "BankIndex",
+    "ContextItem",
+    "Query",
+    "RankerWeights",
+    "Rendered",
+    "Scored",
+    "embed_text",
+    "estimate_tokens",
+    "features",
+    "parse_context",
+    "rank",
+    "render_context",
+    "why",
+]

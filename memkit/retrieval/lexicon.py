@@ -158,10 +158,13 @@ def _read(days: Sequence[int], speakers: Sequence[str], texts: Sequence[str]) ->
     told = keys != 0
     entries, lengths = _count(keys[told], owners[told], rows)
     return Read(
-        entries, lengths, _any(_tells_time(kinds, owners), owners, rows), _any((kinds & NUMBER) > 0, owners, rows),
+        entries,
+        lengths,
+        _any(_tells_time(kinds, owners), owners, rows),
+        _any((kinds & NUMBER) > 0, owners, rows),
         np.array([_size(len(text.split()), len(text)) for text in texts], dtype=np.float64),
         np.array([text.rstrip().endswith(("?", "？")) for text in texts], dtype=np.float64),
-    )  # fmt: skip
+    )
 
 
 @remembered(8_192)

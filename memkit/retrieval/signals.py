@@ -23,34 +23,34 @@ from memkit.text.times import expand
 
 SIGNALS_VERSION = "signals/1"
 SIGNALS: tuple[str, ...] = (
-    "words",          # BM25, relative to the best row of the bank
-    "meaning",        # cosine, spread between the worst and the best row of the bank
-    "coverage",       # share of the question's words that the row has, rare words counting more
-    "coverage_1",     # the same for the row together with the turns next to it: an exchange shares its words out
-    "coverage_2",     # … with two turns to either side
-    "phrases",        # share of the question's pairs of neighbouring words
-    "before_1",       # words and meaning of the turn before, in the same conversation
+    "words",  # BM25, relative to the best row of the bank
+    "meaning",  # cosine, spread between the worst and the best row of the bank
+    "coverage",  # share of the question's words that the row has, rare words counting more
+    "coverage_1",  # the same for the row together with the turns next to it: an exchange shares its words out
+    "coverage_2",  # … with two turns to either side
+    "phrases",  # share of the question's pairs of neighbouring words
+    "before_1",  # words and meaning of the turn before, in the same conversation
     "after_1",
     "before_2",
     "after_2",
-    "replies",        # the turn before asks a question that matches: this one may be its answer
-    "session",        # the best match elsewhere in the same conversation
+    "replies",  # the turn before asks a question that matches: this one may be its answer
+    "session",  # the best match elsewhere in the same conversation
     "session_mean",
-    "speaker",        # said by somebody whom the question names
+    "speaker",  # said by somebody whom the question names
     "other_speaker",  # said by somebody else, though the question names a speaker
-    "names",          # speaks of a named person without being said by them
-    "asker",          # a first-person question, and the row was said by the user
-    "in_time",        # dated inside a time that the question names
-    "near_time",      # dated shortly after (people report what has happened) or just before it
-    "tells_time",     # a "when" question, and the row has a time expression
-    "tells_number",   # a "how many" question, and the row has a number
+    "names",  # speaks of a named person without being said by them
+    "asker",  # a first-person question, and the row was said by the user
+    "in_time",  # dated inside a time that the question names
+    "near_time",  # dated shortly after (people report what has happened) or just before it
+    "tells_time",  # a "when" question, and the row has a time expression
+    "tells_number",  # a "how many" question, and the row has a number
     "length",
-    "question",       # the row is itself a question: it asks rather than tells
+    "question",  # the row is itself a question: it asks rather than tells
     "fact",
     "recent",
-    "latest",         # recency, where the question asks for the present state
+    "latest",  # recency, where the question asks for the present state
     "trust",
-)  # fmt: skip
+)
 """Names of the columns, in order."""
 
 _OF_TALK = ("before_1", "after_1", "before_2", "after_2", "replies", "session", "session_mean")
@@ -182,8 +182,9 @@ def _meaning(index: BankIndex, query: Query) -> Floats:
     if query.vector.size != index.rows.width:
         raise EmbedderError(
             f"a question of {query.vector.size} numbers cannot be compared with memories of {index.rows.width}",
-            why="they were embedded by different models", fix="embed both with the store's embedder",
-        )  # fmt: skip
+            why="they were embedded by different models",
+            fix="embed both with the store's embedder",
+        )
     cosines = index.rows.cosines(query.vector)
     low, high = float(np.minimum.reduce(cosines)), float(np.maximum.reduce(cosines))
     return (cosines - low) / max(high - low, LEAST_SPREAD)

@@ -43,9 +43,13 @@ class RankerWeights:
 
     def to_json(self) -> JSON:
         return {
-            "format": FORMAT, "name": self.name, "signals": self.signals, "values": dict(self.values),
-            "note": self.note, "digest": self.digest,
-        }  # fmt: skip
+            "format": FORMAT,
+            "name": self.name,
+            "signals": self.signals,
+            "values": dict(self.values),
+            "note": self.note,
+            "digest": self.digest,
+        }
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> RankerWeights:
@@ -92,10 +96,25 @@ def _invalid(what: str, why: str) -> InvalidConfig:
 DEFAULT = RankerWeights.of(
     "default/1",
     {
-        "words": 0.30, "meaning": 0.30, "coverage_1": 0.10, "coverage_2": 0.05, "before_1": 0.05, "after_1": 0.05,
-        "replies": 0.03, "session": 0.05, "speaker": 0.10, "asker": 0.03, "in_time": 0.15, "near_time": 0.05,
-        "tells_time": 0.03, "tells_number": 0.03, "length": 0.05, "question": -0.03, "recent": 0.01, "latest": 0.15,
+        "words": 0.30,
+        "meaning": 0.30,
+        "coverage_1": 0.10,
+        "coverage_2": 0.05,
+        "before_1": 0.05,
+        "after_1": 0.05,
+        "replies": 0.03,
+        "session": 0.05,
+        "speaker": 0.10,
+        "asker": 0.03,
+        "in_time": 0.15,
+        "near_time": 0.05,
+        "tells_time": 0.03,
+        "tells_number": 0.03,
+        "length": 0.05,
+        "question": -0.03,
+        "recent": 0.01,
+        "latest": 0.15,
         "trust": 0.05,
     },
     note="set by hand from what is generally known of conversational search; fitted to no data set",
-)  # fmt: skip
+)

@@ -18,7 +18,7 @@ from memkit.roles.base import (
     Shown,
     Style,
     View,
-)  # fmt: skip
+)
 from memkit.roles.extractor import Extractor
 from memkit.roles.fused import Fused
 from memkit.roles.layout import split_turns
@@ -33,6 +33,22 @@ def role_prompt_hashes(instructions: str = "", style: str = "compact") -> dict[s
 
 
 __all__ = [
-    "AnswerDraft", "Answerer", "ChatMessage", "Extractor", "Fact", "Fused", "Manager", "Parsed", "Prompt", "RoleName",
-    "Shown", "Style", "View", "reask_message", "reask_messages", "role_prompt_hashes", "split_turns", "strip_recalled",
-]  # fmt: skip
+    "AnswerDraft",
+    "Answerer",
+    "ChatMessage",
+    "Extractor",
+    "Fact",
+    "Fused",
+    "Manager",
+    "Parsed",
+    "Prompt",
+    "RoleName",
+    "Shown",
+    "Style",
+    "View",
+    "reask_message",
+    "reask_messages",
+    "role_prompt_hashes",
+    "split_turns",
+    "strip_recalled",
+]

@@ -24,7 +24,7 @@ from memkit.roles.reading import (
     plain_key,
     refuse_stump,
     text_of,
-)  # fmt: skip
+)
 
 VERSION = 1
 PER_SPEAKER = 30
@@ -67,10 +67,22 @@ _USE_KEYS = ("memories", "use", "used", "selected", "memory_ids", "ids", "citati
 _ANSWER_KEYS = ("answer", "text", "response", "final_answer", "reply", "content")
 _USE_LINE = re.compile(r"\W*(?:USED?|MEMORIES|SELECTED)\b\W*(NONE\b|[\dm#,;\s\[\]()and&]*)\W*", re.IGNORECASE)
 _ANSWER_LINE = re.compile(r"\W*(?:FINAL\s+)?ANSWER\b[\s:*]*(.*)", re.IGNORECASE | re.DOTALL)
-_ABSTAIN = frozenset({
-    "unknown", "none", "not mentioned", "no information", "no answer", "i don't know", "i do not know", "n/a",
-    "not known", "no information available", "not specified", "the memories do not say",
-})  # fmt: skip
+_ABSTAIN = frozenset(
+    {
+        "unknown",
+        "none",
+        "not mentioned",
+        "no information",
+        "no answer",
+        "i don't know",
+        "i do not know",
+        "n/a",
+        "not known",
+        "no information available",
+        "not specified",
+        "the memories do not say",
+    }
+)
 
 
 class Answerer:

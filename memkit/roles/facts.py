@@ -22,7 +22,7 @@ from memkit.roles.reading import (
     integer,
     text_of,
     unwrap_item,
-)  # fmt: skip
+)
 
 MAX_FACTS = 40
 FACT_CHARS = 300

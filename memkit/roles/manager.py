@@ -17,7 +17,7 @@ from memkit.roles.prompting import (
     prompt_version,
     schema_digest,
     system_text,
-)  # fmt: skip
+)
 from memkit.roles.reading import Notes, read_items
 
 VERSION = 1

@@ -29,7 +29,7 @@ from memkit.roles.reading import (
     integer,
     text_of,
     unwrap_item,
-)  # fmt: skip
+)
 
 MAX_OPS = 20
 MEMORY_CHARS = 400
@@ -124,8 +124,11 @@ def _letters(word: str) -> str:
 
 SPLIT_FIELDS: Mapping[Action, tuple[str, ...]] = {"add": (), "update": ("id",), "delete": ("id",), "noop": ("id",)}
 FUSED_FIELDS: Mapping[Action, tuple[str, ...]] = {
-    "add": ("turn",), "update": ("id", "turn"), "delete": ("id", "turn"), "noop": ("id", "turn"),
-}  # fmt: skip
+    "add": ("turn",),
+    "update": ("id", "turn"),
+    "delete": ("id", "turn"),
+    "noop": ("id", "turn"),
+}
 
 
 def op_shape(fields: Mapping[Action, tuple[str, ...]]) -> Shape:

@@ -154,18 +154,24 @@ class BankReader:
 
         def selected() -> Slice:
             return self._projection().preselect(
-                user_id, agent_id, vector=vector, text=text, limit=max(1, self._config.preselect // 2), kinds=kinds,
+                user_id,
+                agent_id,
+                vector=vector,
+                text=text,
+                limit=max(1, self._config.preselect // 2),
+                kinds=kinds,
                 condition=condition,
-            )  # fmt: skip
+            )
 
         found = self._healing(selected)
         if self._journal.last_seq() - found.watermark > self._config.preselect:
             self._catch_up()
             found = self._healing(selected)
         tail = [
-            op for bank, seq in self._banks(user_id, agent_id)
+            op
+            for bank, seq in self._banks(user_id, agent_id)
             for op in self._journal.ops(bank=bank, after=found.watermark, upto=seq)
-        ]  # fmt: skip
+        ]
         return _live(found).after(tail, self._embedder)
 
     def _banks(self, user_id: str, agent_id: str | None) -> list[tuple[Bank, int]]:

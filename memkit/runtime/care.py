@@ -54,11 +54,16 @@ def list_page(runtime: Runtime, ask: Ask, limit: int, cursor: str | None) -> Pag
 def parked(runtime: Runtime, user_id: str | None) -> list[ParkedTurn]:
     return [
         ParkedTurn(
-            state.intake.intake_id, state.intake.bank.user_id, state.intake.bank.agent_id or None, state.reason,
-            state.detail, state.attempts, state.intake.turns,
+            state.intake.intake_id,
+            state.intake.bank.user_id,
+            state.intake.bank.agent_id or None,
+            state.reason,
+            state.detail,
+            state.attempts,
+            state.intake.turns,
         )
         for state in runtime.journal.parked(user_id)
-    ]  # fmt: skip
+    ]
 
 
 def retry(runtime: Runtime, trace_ids: Iterable[str] | None, user_id: str | None, wait: bool) -> int:
@@ -184,10 +189,12 @@ def _compare(runtime: Runtime) -> list[Problem]:
         if wrong:
             found.append(
                 Problem(
-                    "projection_differs", f"{len(wrong)} memories of one user differ between journal and LanceDB",
-                    f"memkit doctor {runtime.path} --repair", details={"ids": sorted(wrong)[:20]},
+                    "projection_differs",
+                    f"{len(wrong)} memories of one user differ between journal and LanceDB",
+                    f"memkit doctor {runtime.path} --repair",
+                    details={"ids": sorted(wrong)[:20]},
                 )
-            )  # fmt: skip
+            )
     return found
 
 

@@ -171,10 +171,15 @@ def find_doomed(journal: JournalReader, *, user_id: str, part: Part, context_tur
             if trace_id in traces or trace_id in intakes or own.touched_by(" ".join(_strings(one.payload))):
                 feedback.add(one.feedback_id)
     return Doomed(
-        turns=frozenset(gone), ops=frozenset(drawn.ops), silenced=frozenset(silenced - drawn.ops),
-        memories=frozenset(drawn.memories), back=tuple(drawn.back),
-        decisions=frozenset(decisions), traces=frozenset(traces), feedback=frozenset(feedback),
-    )  # fmt: skip
+        turns=frozenset(gone),
+        ops=frozenset(drawn.ops),
+        silenced=frozenset(silenced - drawn.ops),
+        memories=frozenset(drawn.memories),
+        back=tuple(drawn.back),
+        decisions=frozenset(decisions),
+        traces=frozenset(traces),
+        feedback=frozenset(feedback),
+    )
 
 
 def _only(said: list[Turn], ops: list[Op], gone: Set[str], drawn: Drawn) -> Only:

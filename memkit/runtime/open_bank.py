@@ -118,9 +118,13 @@ class OpenBank:
         draft's target is gone."""
         runtime = self._runtime
         ops = runtime.journal.apply(
-            self.bank, drafts, decision_id=decision_id or runtime.ids.new("u"), at=at or runtime.clock.now(),
-            cause="api", expected_seq=expected_seq,
-        )  # fmt: skip
+            self.bank,
+            drafts,
+            decision_id=decision_id or runtime.ids.new("u"),
+            at=at or runtime.clock.now(),
+            cause="api",
+            expected_seq=expected_seq,
+        )
         runtime.applied(self.bank, ops)
         return ops
 

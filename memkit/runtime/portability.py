@@ -57,9 +57,10 @@ def _refuse_inside(store: Path, path: Path) -> None:
         with contextlib.suppress(OSError):
             if one.samefile(store):
                 raise InvalidInput(
-                    f"{path} lies inside the store", why="an export there could replace the store's own files",
+                    f"{path} lies inside the store",
+                    why="an export there could replace the store's own files",
                     fix="name a file outside of the store's folder",
-                )  # fmt: skip
+                )
 
 
 def _write(runtime: Runtime, path: Path, user_id: str | None) -> int:
@@ -115,9 +116,10 @@ def _records(path: Path) -> Iterator[tuple[int, JSON]]:
         version = header.get("memkit_export")
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
             raise InvalidInput(
-                f"{path} is no memkit export", why="its first line is not our header",
+                f"{path} is no memkit export",
+                why="its first line is not our header",
                 fix="pass a file that `memkit export` wrote",
-            )  # fmt: skip
+            )
         if version > FORMAT:
             raise NewerFormat(f"{path} has format {version}; this memkit reads up to {FORMAT}", fix="upgrade memkit")
         seen, number = 0, 1
@@ -144,9 +146,10 @@ def _refuse_more(file: BinaryIO, number: int, path: Path) -> None:
         number += 1
         if raw.strip():
             raise InvalidInput(
-                f"line {number} of {path} comes after its end", why="the closing line counts all that belongs to it",
+                f"line {number} of {path} comes after its end",
+                why="the closing line counts all that belongs to it",
                 fix="export the file again, and import two files one by one",
-            )  # fmt: skip
+            )
 
 
 def _line(raw: bytes, number: int, path: Path) -> dict[str, Any]:

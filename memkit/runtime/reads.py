@@ -90,9 +90,15 @@ class Asking:
         trace_id = self._ids.new("a")
         with self._route(ask.user_id) as routing:
             steps = answer(
-                ask.text, pool, self._served(), decision_id=self._ids.new("d"), state_seq=live.seq,
-                now=self._clock.now(), routing=routing.get("answerer", Routing()), sampling=Sampling(),
-            )  # fmt: skip
+                ask.text,
+                pool,
+                self._served(),
+                decision_id=self._ids.new("d"),
+                state_seq=live.seq,
+                now=self._clock.now(),
+                routing=routing.get("answerer", Routing()),
+                sampling=Sampling(),
+            )
             answered = drive(steps, within(backbone, self._config.deadline_s))
             draft, call = answered.draft, answered.call
             failed = None if call.error is None else type(call.error).__name__
@@ -107,15 +113,25 @@ class Asking:
         served = [Scored(one.record, one.score, dict(one.signals)) for one in call.candidates]
         self._journal.record(record)
         self._trace(
-            "answer", trace_id, ask, live, served,
+            "answer",
+            trace_id,
+            ask,
+            live,
+            served,
             {
-                "answer": draft.text, "abstained": draft.abstained, "cited_by": "model",
-                "cited": [{"id": r.id, "revision": r.revision} for r in cited], "decision_id": call.decision_id,
-                "role": "answerer", "adapter": call.routing.adapter, "propensity": call.routing.propensity,
+                "answer": draft.text,
+                "abstained": draft.abstained,
+                "cited_by": "model",
+                "cited": [{"id": r.id, "revision": r.revision} for r in cited],
+                "decision_id": call.decision_id,
+                "role": "answerer",
+                "adapter": call.routing.adapter,
+                "propensity": call.routing.propensity,
                 "alias": call.routing.alias,
-            } | selection,
+            }
+            | selection,
             durable=True,
-        )  # fmt: skip
+        )
         return Answer(draft.text, tuple(cited), trace_id, draft.abstained)
 
     def observe(self, trace_id: str, text: str, user_id: str) -> tuple[str, ...]:
@@ -190,9 +206,14 @@ class Asking:
         (vector,) = self._embedder.embed([ask.text])
         now = ask.as_of if isinstance(ask.as_of, datetime) else self._clock.now()
         query = Query(
-            text=ask.text, vector=vector, k=ask.k, kinds=ask.kinds, condition=ask.condition,
-            session_id=ask.session_id, now=now,
-        )  # fmt: skip
+            text=ask.text,
+            vector=vector,
+            k=ask.k,
+            kinds=ask.kinds,
+            condition=ask.condition,
+            session_id=ask.session_id,
+            now=now,
+        )
         if not isinstance(live, LiveBank):
             size, live = len(live), live.narrow(ask.text, vector, ask.kinds, _within(ask))
             selection |= {"preselected": len(live), "of": size}
@@ -207,11 +228,14 @@ class Asking:
             turns = {turn.turn_id: turn for turn in found if turn.bank.user_id == ask.user_id}
         return [
             Hit(
-                one.record, one.score, why(one), one.signals,
+                one.record,
+                one.score,
+                why(one),
+                one.signals,
                 tuple(turns[turn] for turn in one.record.source_turns if turn in turns),
             )
             for one in scored
-        ]  # fmt: skip
+        ]
 
     def _trace(
         self,
@@ -236,13 +260,15 @@ class Asking:
                 "as_of": ask.as_of if isinstance(ask.as_of, int) else ask.as_of.isoformat() if ask.as_of else None,
                 "served": [
                     {
-                        "id": one.record.id, "revision": one.record.revision, "rank": rank_no,
+                        "id": one.record.id,
+                        "revision": one.record.revision,
+                        "rank": rank_no,
                         "score": round(one.score, 6),
                         "signals": {name: value and round(value, 6) for name, value in one.signals.items()},
                     }
                     for rank_no, one in enumerate(served, start=1)
                 ],
-            } | more  # fmt: skip
+            } | more
             return Trace(trace_id, kind, Bank(ask.user_id, ask.agent_id or ""), seq, payload, now)
 
         if durable:

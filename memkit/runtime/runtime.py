@@ -182,9 +182,14 @@ class Runtime:
         from memkit.adapters import open_adapters
 
         return open_adapters(
-            self.path, self._adapters, alias=self.alias, backbone=lambda: self.backbone,
-            deadline_s=self.config.deadline_s, prompt_hashes=self.prompt_hashes, embedder=self.embedder.identity,
-        )  # fmt: skip
+            self.path,
+            self._adapters,
+            alias=self.alias,
+            backbone=lambda: self.backbone,
+            deadline_s=self.config.deadline_s,
+            prompt_hashes=self.prompt_hashes,
+            embedder=self.embedder.identity,
+        )
 
     def prompt_hashes(self) -> dict[str, str]:
         """Role → hash of what it is asked here; an adapter that was trained on other prompts is refused."""
@@ -199,10 +204,22 @@ class Runtime:
         from memkit.runtime.turns import TurnWriter
 
         return TurnWriter(
-            self.journal, self.reader, lambda: self.backbone, self.embedder, self.served_with, self.config,
-            clock=self.clock, ids=self.ids, route=self.route, weights=self.weights, explore=self._explore,
-            explored=lambda: self.explored, deciding=self.deciding, applied=self.applied, watched=self.watched,
-        )  # fmt: skip
+            self.journal,
+            self.reader,
+            lambda: self.backbone,
+            self.embedder,
+            self.served_with,
+            self.config,
+            clock=self.clock,
+            ids=self.ids,
+            route=self.route,
+            weights=self.weights,
+            explore=self._explore,
+            explored=lambda: self.explored,
+            deciding=self.deciding,
+            applied=self.applied,
+            watched=self.watched,
+        )
 
     @_Part
     def explored(self) -> frozenset[str]:
@@ -223,10 +240,20 @@ class Runtime:
         from memkit.runtime.reads import Asking
 
         return Asking(
-            self.journal, self.reader, self.traces, self.embedder, lambda: self.answerer,
-            lambda: self.served_with, self.config, clock=self.clock, ids=self.ids, route=self.route,
-            weights=self.weights, deciding=self.deciding, watched=self.watched,
-        )  # fmt: skip
+            self.journal,
+            self.reader,
+            self.traces,
+            self.embedder,
+            lambda: self.answerer,
+            lambda: self.served_with,
+            self.config,
+            clock=self.clock,
+            ids=self.ids,
+            route=self.route,
+            weights=self.weights,
+            deciding=self.deciding,
+            watched=self.watched,
+        )
 
     # ---- what the parts tell each other ----------------------------------------------------------------------
 

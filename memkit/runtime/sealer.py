@@ -66,7 +66,14 @@ class Sealer:
         from memkit.store import TrajectoryRow
 
         return TrajectoryRow(
-            seq=number, decision_id=record.decision_id, bank=record.bank, role=record.role,
-            state_seq=record.state_seq, payload=record.payload, created_at=record.created_at,
-            intake_id=record.intake_id or "", blobs=record.blobs, trainable=self._journal.is_trainable(record.bank),
-        )  # fmt: skip
+            seq=number,
+            decision_id=record.decision_id,
+            bank=record.bank,
+            role=record.role,
+            state_seq=record.state_seq,
+            payload=record.payload,
+            created_at=record.created_at,
+            intake_id=record.intake_id or "",
+            blobs=record.blobs,
+            trainable=self._journal.is_trainable(record.bank),
+        )

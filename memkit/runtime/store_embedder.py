@@ -105,13 +105,15 @@ def _nameless(stored: str, path: Path) -> EmbedderMismatch:
     fix = f"pass --embedder {name}" + (", with OPENAI_BASE_URL where it is a server of your own" if hosted else "")
     return EmbedderMismatch(
         f"this embeds text, and the store's embedder {stored} cannot be made from its name",
-        why="nothing says at which endpoint it is" if hosted
-        else "its weights are others than those found here" if name
+        why="nothing says at which endpoint it is"
+        if hosted
+        else "its weights are others than those found here"
+        if name
         else "it is a function or an object of the app that made the store",
         fix=(fix if name else "do it from that app")
         + f"; what embeds nothing works here (list, history, log, export, undo, erase, import) on {path}",
         stored=stored,
-    )  # fmt: skip
+    )
 
 
 def _note_dim(journal: Journal, embedder: Embedder) -> None:

@@ -91,9 +91,10 @@ class TurnWriter:
             state = self._journal.intake(intake.intake_id)
             if state is None:
                 raise NotFound(
-                    "the turn is gone", why="it was erased, or its user was, while it was being decided",
+                    "the turn is gone",
+                    why="it was erased, or its user was, while it was being decided",
                     fix="add it again, if it is still wanted",
-                )  # fmt: skip
+                )
             if state.status != "pending" or (deadline is not None and time.monotonic() > deadline):
                 return state
             self._journal.wait_change(self._config.poll_s)
@@ -155,16 +156,24 @@ class TurnWriter:
         intake = claim.intake
         records = [
             decision_record(
-                call, bank=intake.bank, intake_id=intake.intake_id, created_at=decided.now,
+                call,
+                bank=intake.bank,
+                intake_id=intake.intake_id,
+                created_at=decided.now,
                 source_turns=[turn.turn_id for turn in intake.turns],
             )
             for call in decided.calls
-        ]  # fmt: skip
+        ]
         try:
             ops = self._journal.apply(
-                intake.bank, decided.drafts, decision_id=self._ids.new("d"), at=max(t.at for t in intake.turns),
-                intake_id=intake.intake_id, claim=claim, decisions=records,
-            )  # fmt: skip
+                intake.bank,
+                decided.drafts,
+                decision_id=self._ids.new("d"),
+                at=max(t.at for t in intake.turns),
+                intake_id=intake.intake_id,
+                claim=claim,
+                decisions=records,
+            )
         except (Conflict, NotFound, OpRejected) as error:
             if not self._journal.owns(claim):
                 return True  # taken over: the other process finishes the turn
@@ -180,11 +189,14 @@ class TurnWriter:
         source_turns = [turn.turn_id for turn in intake.turns]
         records = [
             decision_record(
-                call, bank=intake.bank, intake_id=intake.intake_id, source_turns=source_turns,
+                call,
+                bank=intake.bank,
+                intake_id=intake.intake_id,
+                source_turns=source_turns,
                 created_at=decided.now,
             )
             for call in decided.calls
-        ]  # fmt: skip
+        ]
         for record in records:
             record.payload["apply"] = {"ok": False, "error": described(error)}
         self._journal.record(*records)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from itertools import count
@@ -45,9 +45,12 @@ def add(
         _followed(runtime, accepted)
         runtime.applied(bank, accepted.ops)
         return AddResult(
-            accepted.state.intake.intake_id, accepted.state.status, accepted.ops, accepted.state.intake.turns,
+            accepted.state.intake.intake_id,
+            accepted.state.status,
+            accepted.ops,
+            accepted.state.intake.turns,
             replayed=accepted.replayed,
-        )  # fmt: skip
+        )
     words = words_of(intake.turns, intake.expires_at) if intake.keep_turns != "none" else ()
     accepted = runtime.journal.accept(intake, words=words, claim=wait and runtime.ready)
     _followed(runtime, accepted)
@@ -88,15 +91,24 @@ def _adopt_one(runtime: Runtime, raw: Mapping[str, Any]) -> int:
     if unknown or raw.get("kind", "fact") not in ("fact", "episode"):
         raise InvalidInput(
             f"an imported memory has {f'the field {unknown[0]!r}' if unknown else 'an unknown kind'}",
-            why=f"it may have {', '.join(sorted(_ADOPTED))}; kind is fact or episode", fix="drop or rename it",
-        )  # fmt: skip
+            why=f"it may have {', '.join(sorted(_ADOPTED))}; kind is fact or episode",
+            fix="drop or rename it",
+        )
     bank = Bank(scope_id(raw.get("user_id"), "user_id"), optional_id(raw.get("agent_id"), "agent_id"))
     said = {"role": "user", "content": raw.get("text"), "name": raw.get("speaker") or None}
     key = raw.get("key")
     intake = _intake(
-        runtime, said, bank, raw.get("session_id"), raw.get("at"), raw.get("metadata"),
-        None if key is None else f"import:{digest(scope_id(key, 'key'))}", False, None, None,
-    )  # fmt: skip
+        runtime,
+        said,
+        bank,
+        raw.get("session_id"),
+        raw.get("at"),
+        raw.get("metadata"),
+        None if key is None else f"import:{digest(scope_id(key, 'key'))}",
+        False,
+        None,
+        None,
+    )
     turn = replace(intake.turns[0], origin="import")
     draft = replace(_episode(turn, intake), kind=raw.get("kind", "fact"))
     if draft.kind == "fact":
@@ -125,11 +137,14 @@ def update(
     bank, record = _own(runtime, user_id, memory_id)
     now = runtime.clock.now()
     draft = OpDraft(
-        "update", memory_id,
+        "update",
+        memory_id,
         None if text is None else runtime.redacted(text_of(text, "the text", config.max_message_bytes)),
         metadata=None if metadata is None else json_object(metadata, "metadata", config.max_metadata_bytes),
-        expected_revision=expected_revision, origin="api", at=now,
-    )  # fmt: skip
+        expected_revision=expected_revision,
+        origin="api",
+        at=now,
+    )
     ops = runtime.journal.apply(bank, [draft], decision_id=runtime.ids.new("u"), at=now, cause="api")
     runtime.applied(bank, ops)
     return ops[0].after or record
@@ -208,9 +223,13 @@ def _compensate(runtime: Runtime, bank: Bank, targets: Sequence[Op], undone: dic
     now = runtime.clock.now()
     try:
         ops = runtime.journal.apply(
-            bank, drafts, decision_id=runtime.ids.new("u"), at=now, cause="undo",
+            bank,
+            drafts,
+            decision_id=runtime.ids.new("u"),
+            at=now,
+            cause="undo",
             undoes=[one.undoes for one in found],
-        )  # fmt: skip
+        )
     except (RevisionConflict, NotFound) as error:
         raise UndoConflict(
             "the memory was changed while this was being undone", why=error.what, fix="undo it again"
@@ -237,9 +256,11 @@ def _to_undo(
             found = [op for op in found if wanted in op.source_turns]
         said = journal.turns(intake_id=intake_id, bank=None) if intake_id else []
         found += [
-            op for turn in said if turn.bank.user_id == user_id and wanted in (turn.turn_id, intake_id)
+            op
+            for turn in said
+            if turn.bank.user_id == user_id and wanted in (turn.turn_id, intake_id)
             for op in _ops_of_words(runtime, user_id, turn.turn_id)
-        ]  # fmt: skip
+        ]
     elif isinstance(since, int) and not isinstance(since, bool):
         return journal.ops(user_id=user_id, after=whole_number(since, "since", 0, 2**63 - 1) - 1)
     else:
@@ -305,12 +326,21 @@ def _intake(
     intake_id = runtime.ids.new("i")
     turns = tuple(
         Turn(
-            turn_id=f"t_{intake_id[2:]}_{position}", intake_id=intake_id, bank=bank, position=position, role=one.role,
-            text=runtime.redacted(one.text), at=when, speaker=one.speaker, session_id=session, origin=one.origin,
-            metadata=extra, at_given=at is not None,
+            turn_id=f"t_{intake_id[2:]}_{position}",
+            intake_id=intake_id,
+            bank=bank,
+            position=position,
+            role=one.role,
+            text=runtime.redacted(one.text),
+            at=when,
+            speaker=one.speaker,
+            session_id=session,
+            origin=one.origin,
+            metadata=extra,
+            at_given=at is not None,
         )
         for position, one in enumerate(said)
-    )  # fmt: skip
+    )
     context = {} if expires_at is None else {"expires_at": aware(expires_at, "expires_at").isoformat()}
     kept = runtime.keep_turns if keep_turns is None else keep_turns_of(keep_turns)
     if infer and kept != "all":
@@ -323,16 +353,29 @@ def _episode(turn: Turn, intake: Intake) -> OpDraft:
     its own, it is the same episode."""
     salt = digest([turn.speaker or turn.role, turn.at if turn.at_given else None, turn.session_id, dict(turn.metadata)])
     return OpDraft(
-        "add", text=turn.text, source_turns=(turn.turn_id,), kind="episode", metadata=turn.metadata, at=turn.at,
-        speaker=turn.speaker or ("" if turn.role == "user" else turn.role), session_id=turn.session_id,
-        origin=turn.origin, expires_at=intake.expires_at,
+        "add",
+        text=turn.text,
+        source_turns=(turn.turn_id,),
+        kind="episode",
+        metadata=turn.metadata,
+        at=turn.at,
+        speaker=turn.speaker or ("" if turn.role == "user" else turn.role),
+        session_id=turn.session_id,
+        origin=turn.origin,
+        expires_at=intake.expires_at,
         content_salt=salt,
-    )  # fmt: skip
+    )
+
+
+def _is_of_the_words(op: Op, said: Set[str]) -> bool:
+    """Whether it only takes back the row of a turn that was just said: a request to forget is not kept either."""
+    return op.before is not None and op.before.kind == "turn" and not said.isdisjoint(op.before.source_turns)
 
 
 def _reason(runtime: Runtime, state: IntakeState, ops: Sequence[Op]) -> str | None:
     if state.status == "parked":
         return f"{state.reason}: {state.detail}"
-    if state.status == "pending" or any(op.action != "noop" for op in ops):
+    said = {turn.turn_id for turn in state.intake.turns}
+    if state.status == "pending" or any(op.action != "noop" and not _is_of_the_words(op, said) for op in ops):
         return None
     return reason(record.payload for record in runtime.journal.decisions(intake_id=state.intake.intake_id))

@@ -10,8 +10,17 @@ if TYPE_CHECKING:
     from memkit.store.trajectories import Trajectories
     from memkit.store.values import SEALED, EraseReport, MaintenanceReport, Problem, ProjectedRow, Slice, TrajectoryRow
 
-__all__ = ["SEALED", "EraseReport", "MaintenanceReport", "Problem", "ProjectedRow", "Projection", "Slice",
-           "Trajectories", "TrajectoryRow"]  # fmt: skip
+__all__ = [
+    "SEALED",
+    "EraseReport",
+    "MaintenanceReport",
+    "Problem",
+    "ProjectedRow",
+    "Projection",
+    "Slice",
+    "Trajectories",
+    "TrajectoryRow",
+]
 
 _HOMES = {"Projection": "memkit.store.projection", "Trajectories": "memkit.store.trajectories"}
 

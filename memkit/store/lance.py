@@ -33,13 +33,25 @@ _loaded_by: list[int] = []
 """The process that loaded LanceDB first."""
 
 _BY_MESSAGE: tuple[tuple[type[StoreError], str, str, tuple[str, ...]], ...] = (
-    (StoreFull, "the disk is full", "free some space and try again; nothing in the journal is lost",
-     ("os error 28", "os error 27", "os error 122", "no space left", "file too large", "quota exceeded")),
-    (StoreReadOnly, "the store may not be written", "check the mount and the permissions of the store's folder",
-     ("os error 30", "os error 13", "os error 1)", "read-only file system", "permission denied")),
-    (StoreBusy, "another process wrote to the projection at the same time", "try again",
-     ("too many concurrent writers", "commit conflict", "preempted", "os error 24", "too many open files")),
-)  # fmt: skip
+    (
+        StoreFull,
+        "the disk is full",
+        "free some space and try again; nothing in the journal is lost",
+        ("os error 28", "os error 27", "os error 122", "no space left", "file too large", "quota exceeded"),
+    ),
+    (
+        StoreReadOnly,
+        "the store may not be written",
+        "check the mount and the permissions of the store's folder",
+        ("os error 30", "os error 13", "os error 1)", "read-only file system", "permission denied"),
+    ),
+    (
+        StoreBusy,
+        "another process wrote to the projection at the same time",
+        "try again",
+        ("too many concurrent writers", "commit conflict", "preempted", "os error 24", "too many open files"),
+    ),
+)
 
 
 def modules() -> tuple[Any, Any]:
@@ -111,9 +123,10 @@ def classify(error: BaseException) -> MemkitError | None:
         if any(needle in text.lower() for needle in needles):
             return kind(what, why=_short(text), fix=fix)
     return StoreDamaged(
-        "files of the LanceDB projection cannot be read", why=_short(text),
+        "files of the LanceDB projection cannot be read",
+        why=_short(text),
         fix="run `memkit doctor --repair`: the projection is rebuilt from the journal and nothing is lost",
-    )  # fmt: skip
+    )
 
 
 def _short(text: str) -> str:

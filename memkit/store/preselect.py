@@ -24,8 +24,9 @@ _WORD = re.compile(r"\w{2,}")
 MAX_WORDS = 32
 
 
-def preselected(handle: Handle, scope: Any, vector: NDArray[np.float32] | None, text: str, limit: int,
-                condition: Condition) -> list[str]:  # fmt: skip
+def preselected(
+    handle: Handle, scope: Any, vector: NDArray[np.float32] | None, text: str, limit: int, condition: Condition
+) -> list[str]:
     """Ids of at most `2 * limit` live rows of `scope`, sorted. `handle` stays at one version meanwhile."""
     pushed, complete = compile_condition(condition)
     live = every([scope, equals("deleted", False), *([] if pushed is None else [pushed])])

@@ -36,8 +36,9 @@ class Projection:
 
     def __init__(self, path: Path, *, dim: int, identity: str, lock: Lock) -> None:
         self.path, self.dim, self.identity = Path(path), dim, identity
-        self._table = LanceTable(self.path, layout.TABLE, lock=lock, probe=_read_watermark, indexes=("user_id",),
-                                 bitmap=True)  # fmt: skip
+        self._table = LanceTable(
+            self.path, layout.TABLE, lock=lock, probe=_read_watermark, indexes=("user_id",), bitmap=True
+        )
         self._known: tuple[object, int] = (None, 0)
         """The watermark of one version of the table, by its stamp."""
 
@@ -95,14 +96,16 @@ class Projection:
             found = _newest_watermark(handle, written) or _read_watermark(handle, ["seq"])
         except RuntimeError as error:
             raise StoreDamaged(
-                "LanceDB acknowledged a write that cannot be read again", why="usually a full disk",
+                "LanceDB acknowledged a write that cannot be read again",
+                why="usually a full disk",
                 fix="free some space; the write is repeated from the journal",
-            ) from error  # fmt: skip
+            ) from error
         if found < seq:
             raise StoreFull(
-                f"the projection stands at {found} after a write up to {seq}", why="the commit did not reach the disk",
+                f"the projection stands at {found} after a write up to {seq}",
+                why="the commit did not reach the disk",
                 fix="free some space and try again; nothing in the journal is lost",
-            )  # fmt: skip
+            )
         self._remember(stamp, found)
 
     def rebuild(self, batches: Iterable[Sequence[ProjectedRow]], seq: int) -> None:
@@ -129,15 +132,27 @@ class Projection:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def slice(self, user_id: str, agent_id: str | None = None, *, kinds: Collection[str] | None = None,
-              only_bank: bool = False) -> Slice:  # fmt: skip
+    def slice(
+        self,
+        user_id: str,
+        agent_id: str | None = None,
+        *,
+        kinds: Collection[str] | None = None,
+        only_bank: bool = False,
+    ) -> Slice:
         """The live memories of a user (of one agent's bank, of some kinds) with their vectors, in one scan.
         `only_bank`: the user has hardly any other bank, so LanceDB need not look at agents."""
         pushed = None if only_bank else agent_id
         return self._table.read(lambda handle: self._slice(handle, user_id, agent_id, kinds, pushed))
 
-    def _slice(self, handle: Handle | None, user_id: str, agent_id: str | None, kinds: Collection[str] | None,
-               pushed: str | None) -> Slice:  # fmt: skip
+    def _slice(
+        self,
+        handle: Handle | None,
+        user_id: str,
+        agent_id: str | None,
+        kinds: Collection[str] | None,
+        pushed: str | None,
+    ) -> Slice:
         if handle is None:
             return self._empty()
         watermark, stamp = self._covered(handle), self._known[0]
@@ -147,22 +162,33 @@ class Projection:
             watermark, found = 0, scan(handle, _scope(user_id, pushed))
         return self._decode(found, user_id, agent_id, kinds, watermark)
 
-    def _decode(self, found: Batch, user_id: str, agent_id: str | None, kinds: Collection[str] | None,
-                watermark: int = 0) -> Slice:  # fmt: skip
+    def _decode(
+        self, found: Batch, user_id: str, agent_id: str | None, kinds: Collection[str] | None, watermark: int = 0
+    ) -> Slice:
         """Rows are checked again here: the filter is an optimisation, this is the law. The watermark is that of the
         rows where they bring one."""
         self._verify(found.schema)
         scoped, bad = layout.to_slice(found, self.dim, lambda rows: _inside(rows, user_id, agent_id, kinds), watermark)
         if bad:
             raise StoreDamaged(
-                f"{len(bad)} rows of the projection were altered on disk", why="their checksums do not fit",
-                fix="run `memkit doctor --repair`: the projection is rebuilt from the journal", memory_ids=bad[:20],
-            )  # fmt: skip
+                f"{len(bad)} rows of the projection were altered on disk",
+                why="their checksums do not fit",
+                fix="run `memkit doctor --repair`: the projection is rebuilt from the journal",
+                memory_ids=bad[:20],
+            )
         return scoped
 
-    def preselect(self, user_id: str, agent_id: str | None = None, *, vector: NDArray[np.float32] | None, text: str,
-                  limit: int, kinds: Collection[str] | None = None,
-                  condition: Condition | None = None) -> Slice:  # fmt: skip
+    def preselect(
+        self,
+        user_id: str,
+        agent_id: str | None = None,
+        *,
+        vector: NDArray[np.float32] | None,
+        text: str,
+        limit: int,
+        kinds: Collection[str] | None = None,
+        condition: Condition | None = None,
+    ) -> Slice:
         """At most `2 * limit` rows of a very large bank that a full ranking should see: the nearest by exact vector
         search, and those that share the rarest words with `text`. Deterministic; only this scope's rows count."""
 
@@ -189,8 +215,9 @@ class Projection:
         if int(notes.get(layout.FORMAT_KEY, "1")) > layout.FORMAT:
             raise NewerFormat(
                 f"the projection has format {notes[layout.FORMAT_KEY]}, this memkit reads up to {layout.FORMAT}",
-                why="a newer memkit wrote it", fix="upgrade memkit",
-            )  # fmt: skip
+                why="a newer memkit wrote it",
+                fix="upgrade memkit",
+            )
         stored = (notes.get(layout.EMBEDDER_KEY, ""), schema.field("vector").type.list_size)
         if stored != (self.identity, self.dim):
             raise EmbedderMismatch(
@@ -199,8 +226,9 @@ class Projection:
                 why="vectors of two embedders cannot be compared",
                 fix="open the store anew with the former, which is the usual fix; or embed everything anew: "
                 "`memkit doctor --reembed --embedder NAME STORE`",
-                stored=stored[0], stored_dim=stored[1],
-            )  # fmt: skip
+                stored=stored[0],
+                stored_dim=stored[1],
+            )
 
     # -- care --------------------------------------------------------------------------------------------------
 
@@ -304,8 +332,9 @@ def _scope(user_id: str, agent_id: str | None) -> Any:
     return every(parts)
 
 
-def _inside(rows: Mapping[str, Any], user_id: str, agent_id: str | None,
-            kinds: Collection[str] | None) -> NDArray[np.bool_]:  # fmt: skip
+def _inside(
+    rows: Mapping[str, Any], user_id: str, agent_id: str | None, kinds: Collection[str] | None
+) -> NDArray[np.bool_]:
     """Which rows are of the scope, byte for byte."""
     import numpy as np
 

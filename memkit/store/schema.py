@@ -52,10 +52,16 @@ def memories_schema(dim: int, identity: str) -> Schema:
     # Without this key metadata, concurrent merge-inserts duplicate ids.
     key = {"lance-schema:unenforced-primary-key": "true"}
     types: dict[str, Any] = {
-        "source_turns": pa.list_(pa.string()), "utc_offsets": pa.list_(pa.int32()), **dict.fromkeys(TIMES, moment),
-        "trust": pa.float64(), "trainable": pa.bool_(), "deleted": pa.bool_(), "revision": pa.int64(),
-        "seq": pa.int64(), "vector": pa.list_(pa.float32(), dim),
-    }  # fmt: skip
+        "source_turns": pa.list_(pa.string()),
+        "utc_offsets": pa.list_(pa.int32()),
+        **dict.fromkeys(TIMES, moment),
+        "trust": pa.float64(),
+        "trainable": pa.bool_(),
+        "deleted": pa.bool_(),
+        "revision": pa.int64(),
+        "seq": pa.int64(),
+        "vector": pa.list_(pa.float32(), dim),
+    }
     required = {"id", "user_id", "agent_id", "seq", "deleted", "checksum"}
     fields = [
         pa.field(name, types.get(name, pa.string()), name not in required, key if name == "id" else None)
@@ -113,8 +119,9 @@ def read_rows(table: Batch, dim: int) -> tuple[list[_Row], list[bool]]:
     return scalars_of(table), fits.tolist()
 
 
-def to_slice(table: Batch, dim: int, inside: Callable[[Mapping[str, Any]], NDArray[np.bool_]],
-             watermark: int) -> tuple[Slice, list[str]]:  # fmt: skip
+def to_slice(
+    table: Batch, dim: int, inside: Callable[[Mapping[str, Any]], NDArray[np.bool_]], watermark: int
+) -> tuple[Slice, list[str]]:
     """The live rows of an Arrow table that are `inside` (a mask over its columns), with vectors and watermark (the
     table's own where it has that row); and the ids whose row was altered. Everything stays in columns: records are
     made when they are asked for."""
@@ -192,16 +199,14 @@ def checksums(columns: Mapping[str, Any], vectors: NDArray[np.float32]) -> NDArr
         return np.array([], dtype=object)
     texts = [columns[name] for name in _TEXTS]
     texts += [_lines(columns["source_turns"]), _lines(columns["utc_offsets"])]
-    joined = kernels.binary_join_element_wise(
-        *texts, "\x1f", null_handling="replace", null_replacement="\0"
-    ).cast(pa.large_binary())  # fmt: skip
+    joined = kernels.binary_join_element_wise(*texts, "\x1f", null_handling="replace", null_replacement="\0").cast(
+        pa.large_binary()
+    )
     _, where, data = joined.buffers()
     ends = np.frombuffer(where, np.int64)[joined.offset : joined.offset + rows + 1].tolist()
     fixed = np.stack([numbers(columns[name], np.iinfo(np.int64).min) for name in _NUMBERS], axis=1)
     trust = columns["trust"].fill_null(-1.0).to_numpy(zero_copy_only=False).view(np.int64)
-    whole = np.concatenate(
-        [fixed.view(np.uint8), trust.reshape(-1, 1).view(np.uint8), vectors.view(np.uint8)], axis=1
-    )  # fmt: skip
+    whole = np.concatenate([fixed.view(np.uint8), trust.reshape(-1, 1).view(np.uint8), vectors.view(np.uint8)], axis=1)
     width, said, held = whole.shape[1], memoryview(data), whole.reshape(-1).data
     crc = zlib.crc32
     later = columns[LATER].cast(pa.int64()).to_pylist()
@@ -280,11 +285,25 @@ def _scalars(row: ProjectedRow) -> _Row:
                 None, None, None, None, None, row.seq, True)  # fmt: skip
     times = [getattr(record, name) for name in TIMES]
     return (
-        row.memory_id, row.bank.user_id, row.bank.agent_id, record.kind, record.text,
-        to_json(dict(record.metadata)), list(record.source_turns),
-        *(None if at is None else micros(at) for at in times), _offsets(times), record.speaker, record.session_id,
-        record.origin, float(record.trust), record.trainable, record.revision, record.content_hash, row.seq, False,
-    )  # fmt: skip
+        row.memory_id,
+        row.bank.user_id,
+        row.bank.agent_id,
+        record.kind,
+        record.text,
+        to_json(dict(record.metadata)),
+        list(record.source_turns),
+        *(None if at is None else micros(at) for at in times),
+        _offsets(times),
+        record.speaker,
+        record.session_id,
+        record.origin,
+        float(record.trust),
+        record.trainable,
+        record.revision,
+        record.content_hash,
+        row.seq,
+        False,
+    )
 
 
 def _watermark_scalars(seq: int) -> _Row:
@@ -303,12 +322,25 @@ def record_of(row: _Row) -> MemoryRecord:
      speaker, session, origin, trust, trainable, revision, content, seq, _deleted) = row  # fmt: skip
     zones = (*(offsets or ()), *[0] * len(TIMES))
     return MemoryRecord(
-        id=memory_id, text=text, kind=kind, metadata={} if metadata == "{}" else json.loads(metadata),
-        source_turns=tuple(sources), at=_moment(at, zones[0]), created_at=_moment(created, zones[1]),
-        updated_at=_moment(updated, zones[2]), expires_at=_moment(expires, zones[3]),
-        confirmed_at=_moment(confirmed, zones[4]), revision=revision, speaker=speaker, session_id=session,
-        origin=origin, trust=trust, trainable=trainable, content_hash=content, seq=seq,
-    )  # fmt: skip
+        id=memory_id,
+        text=text,
+        kind=kind,
+        metadata={} if metadata == "{}" else json.loads(metadata),
+        source_turns=tuple(sources),
+        at=_moment(at, zones[0]),
+        created_at=_moment(created, zones[1]),
+        updated_at=_moment(updated, zones[2]),
+        expires_at=_moment(expires, zones[3]),
+        confirmed_at=_moment(confirmed, zones[4]),
+        revision=revision,
+        speaker=speaker,
+        session_id=session,
+        origin=origin,
+        trust=trust,
+        trainable=trainable,
+        content_hash=content,
+        seq=seq,
+    )
 
 
 def _moment(value: int | None, offset: int) -> datetime | None:

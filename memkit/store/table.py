@@ -49,8 +49,9 @@ _ROUNDS = 3
 
 
 class LanceTable:
-    def __init__(self, root: Path, name: str, *, lock: Lock, probe: Callable[[Any], object], indexes: Sequence[str],
-                 bitmap: bool) -> None:  # fmt: skip
+    def __init__(
+        self, root: Path, name: str, *, lock: Lock, probe: Callable[[Any], object], indexes: Sequence[str], bitmap: bool
+    ) -> None:
         """`probe` reads something small from a handle and raises where the version is unreadable. `indexes` are
         the columns with a scalar index (`bitmap` for few distinct values, else a B-tree)."""
         self.root, self.name, self.directory = root, name, root / (name + ".lance")
@@ -106,9 +107,10 @@ class LanceTable:
             if is_missing_table(error) and not any((self.directory / "_versions").glob("*.manifest")):
                 if any((self.directory / "_versions").glob("*" + CORRUPT)) or any(self.directory.glob("data/*")):
                     raise StoreDamaged(
-                        f"the table {self.name} has data but no version", why="its manifests are gone",
+                        f"the table {self.name} has data but no version",
+                        why="its manifests are gone",
                         fix="run `memkit doctor --repair`",
-                    ) from error  # fmt: skip
+                    ) from error
                 return None
             raise
 
@@ -226,9 +228,14 @@ class LanceTable:
             self._run(self._cleanup, exclusive=True)
         after = self.usage()
         return MaintenanceReport(
-            ran=True, purged=purged, files_before=before[0], files_after=after[0], bytes_before=before[1],
-            bytes_after=after[1], seconds=time.perf_counter() - started,
-        )  # fmt: skip
+            ran=True,
+            purged=purged,
+            files_before=before[0],
+            files_after=after[0],
+            bytes_before=before[1],
+            bytes_after=after[1],
+            seconds=time.perf_counter() - started,
+        )
 
     def _compact(self, _handle: Any | None, purge: Callable[[Any], int]) -> int:
         # A handle of its own: optimize on a handle that lags behind fails every time.

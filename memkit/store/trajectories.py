@@ -54,8 +54,15 @@ class Trajectories:
             total += self._table.write(lambda handle, page=page: _append(self._table, handle, page))
         return total
 
-    def scan(self, *, columns: Sequence[str] | None = None, after: int = 0, upto: int | None = None,
-             user_id: str | None = None, batch_rows: int = _PAGE) -> Generator[Batch]:  # fmt: skip
+    def scan(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        after: int = 0,
+        upto: int | None = None,
+        user_id: str | None = None,
+        batch_rows: int = _PAGE,
+    ) -> Generator[Batch]:
         """Arrow tables in order of `seq`, at most `batch_rows` rows each. No lock is held between two of them, so
         that a training run never keeps maintenance or an erasure waiting; rows are never changed, only added."""
         end = self.last_seq() if upto is None else upto
@@ -180,15 +187,23 @@ def was_used(payload: Mapping[str, Any]) -> bool:
 def trajectories_schema() -> Schema:
     _, pa = modules()
     key = {"lance-schema:unenforced-primary-key": "true"}
-    texts = [pa.field(name, pa.string(), name != "decision_id", key if name == "decision_id" else None)
-             for name in _TEXTS]  # fmt: skip
-    return pa.schema([
-        pa.field("seq", pa.int64(), False), *texts, pa.field("state_seq", pa.int64()),
-        pa.field("propensity", pa.float64()), pa.field("trainable", pa.bool_()), pa.field("ok", pa.bool_()),
-        *(pa.field(name, pa.list_(pa.int32())) for name in IDS),
-        *(pa.field(name, pa.list_(pa.float64())) for name in LOGPROBS),
-        pa.field("created_at", pa.timestamp("us", "UTC")),
-    ], metadata={"memkit.format": "1"})  # fmt: skip
+    texts = [
+        pa.field(name, pa.string(), name != "decision_id", key if name == "decision_id" else None) for name in _TEXTS
+    ]
+    return pa.schema(
+        [
+            pa.field("seq", pa.int64(), False),
+            *texts,
+            pa.field("state_seq", pa.int64()),
+            pa.field("propensity", pa.float64()),
+            pa.field("trainable", pa.bool_()),
+            pa.field("ok", pa.bool_()),
+            *(pa.field(name, pa.list_(pa.int32())) for name in IDS),
+            *(pa.field(name, pa.list_(pa.float64())) for name in LOGPROBS),
+            pa.field("created_at", pa.timestamp("us", "UTC")),
+        ],
+        metadata={"memkit.format": "1"},
+    )
 
 
 def _append(table: LanceTable, handle: Handle | None, rows: Sequence[TrajectoryRow]) -> int:
@@ -201,9 +216,10 @@ def _append(table: LanceTable, handle: Handle | None, rows: Sequence[TrajectoryR
     target.add(pa.Table.from_pylist(fresh, schema=trajectories_schema()))
     if _last_seq(target) != fresh[-1]["seq"]:
         raise StoreDamaged(
-            "LanceDB acknowledged trajectories that cannot be read again", why="usually a full disk",
+            "LanceDB acknowledged trajectories that cannot be read again",
+            why="usually a full disk",
             fix="free some space; they are sealed again from the journal",
-        )  # fmt: skip
+        )
     return len(fresh)
 
 
@@ -217,14 +233,22 @@ def _last_seq(handle: Handle) -> int:
 def _flat(row: TrajectoryRow) -> dict[str, Any]:
     lifted: Mapping[str, Any] = row.payload
     flat: dict[str, Any] = {
-        "seq": row.seq, "decision_id": row.decision_id, "intake_id": row.intake_id, "user_id": row.bank.user_id,
-        "agent_id": row.bank.agent_id, "role": row.role, "state_seq": row.state_seq,
+        "seq": row.seq,
+        "decision_id": row.decision_id,
+        "intake_id": row.intake_id,
+        "user_id": row.bank.user_id,
+        "agent_id": row.bank.agent_id,
+        "role": row.role,
+        "state_seq": row.state_seq,
         **{name: None if lifted.get(name) is None else str(lifted[name]) for name in _LIFTED},
         "propensity": lifted.get("propensity"),
         "payload": to_json({name: value for name, value in lifted.items() if name not in _ARRAYS}),
-        **{name: lifted.get(name) for name in _ARRAYS}, "ok": was_used(lifted),
-        "blobs": to_json(dict(row.blobs)), "trainable": row.trainable, "created_at": micros(row.created_at),
-    }  # fmt: skip
+        **{name: lifted.get(name) for name in _ARRAYS},
+        "ok": was_used(lifted),
+        "blobs": to_json(dict(row.blobs)),
+        "trainable": row.trainable,
+        "created_at": micros(row.created_at),
+    }
     flat["checksum"] = _checksum(flat)
     return flat
 

@@ -28,3 +28,16 @@ _LOOKED_AT = 400
 def asks_to_forget(text: str) -> bool:
     """Whether a message asks that something be forgotten ("forget that I …", "delete … from memory")."""
     return _FORGET.search(text[:_LOOKED_AT]) is not None
+
+
+_ABOUT = re.compile(
+    r"^.{0,60}?\b(?:everything|anything|all|what(?:ever)?|that) (?:that )?(?:I|you)\b[^.,;!?\n]{0,40}? about"
+    r" (?P<what>[^.,;!?\n]+)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def named_to_forget(text: str) -> str:
+    """`Forget what I said about the metformin, it is private` → `the metformin`; "" where no such words name it."""
+    found = _ABOUT.match(text[:_LOOKED_AT])
+    return found["what"] if found else ""

@@ -14,10 +14,25 @@ _DOUBLES = ("bb", "dd", "ff", "gg", "mm", "nn", "pp", "rr", "tt")
 _LI_ENDING = frozenset("cdeghkmnrt")
 
 _FIXED = {
-    "skis": "ski", "skies": "sky", "sky": "sky", "idly": "idl", "gently": "gentl", "ugly": "ugli", "early": "earli",
-    "only": "onli", "singly": "singl", "news": "news", "howe": "howe", "atlas": "atlas", "cosmos": "cosmos",
-    "bias": "bias", "andes": "andes", "dying": "die", "lying": "lie", "tying": "tie",
-}  # fmt: skip
+    "skis": "ski",
+    "skies": "sky",
+    "sky": "sky",
+    "idly": "idl",
+    "gently": "gentl",
+    "ugly": "ugli",
+    "early": "earli",
+    "only": "onli",
+    "singly": "singl",
+    "news": "news",
+    "howe": "howe",
+    "atlas": "atlas",
+    "cosmos": "cosmos",
+    "bias": "bias",
+    "andes": "andes",
+    "dying": "die",
+    "lying": "lie",
+    "tying": "tie",
+}
 _KEEP_AFTER_1A = frozenset(
     {"inning", "outing", "evening", "canning", "herring", "earring", "proceed", "exceed", "succeed"}
 )
@@ -31,13 +46,36 @@ _STEP_2 = (
     ("abli", "able"), ("izer", "ize"), ("ator", "ate"), ("alli", "al"), ("bli", "ble"), ("ogi", "og"), ("li", ""),
 )  # fmt: skip
 _STEP_3 = (
-    ("ational", "ate"), ("tional", "tion"), ("alize", "al"), ("icate", "ic"), ("iciti", "ic"), ("ative", ""),
-    ("ical", "ic"), ("ness", ""), ("ful", ""),
-)  # fmt: skip
+    ("ational", "ate"),
+    ("tional", "tion"),
+    ("alize", "al"),
+    ("icate", "ic"),
+    ("iciti", "ic"),
+    ("ative", ""),
+    ("ical", "ic"),
+    ("ness", ""),
+    ("ful", ""),
+)
 _STEP_4 = (
-    "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ism", "ate", "iti", "ous", "ive", "ize", "ion",
-    "al", "er", "ic",
-)  # fmt: skip
+    "ement",
+    "ance",
+    "ence",
+    "able",
+    "ible",
+    "ment",
+    "ant",
+    "ent",
+    "ism",
+    "ate",
+    "iti",
+    "ous",
+    "ive",
+    "ize",
+    "ion",
+    "al",
+    "er",
+    "ic",
+)
 
 _IRREGULAR_LINES = """
 be am is are was were been being

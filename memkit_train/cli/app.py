@@ -14,9 +14,12 @@ from memkit.errors import InvalidInput
 from memkit_train.cli.common import DEFAULT_STORE, NOTHING, REFUSED, Json, Store, opened
 
 app = typer.Typer(
-    name="memkit-train", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False,
+    name="memkit-train",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
     help="From production traces to a better adapter.",
-)  # fmt: skip
+)
 
 ConfigFile = Annotated[Path | None, typer.Argument(help="YAML, TOML or JSON; may be left out where --set says all.")]
 Sets = Annotated[list[str] | None, typer.Option("--set", help="section.key=value, over the file; may be repeated.")]
@@ -57,13 +60,18 @@ def plan(config: ConfigFile = None, sets: Sets = None, json: Json = False) -> No
         show.as_json(found.to_json())
     else:
         show.out.print(dumped(chosen).rstrip(), markup=False)
-        show.table("", ["", ""], [
-            ["data", ", ".join(f"{value} {name}" for name, value in found.data.items())],
-            ["steps", f"{found.steps}, {found.tokens} tokens, the loss on {found.trained_tokens} of them"],
-            ["longest row", f"{found.longest} tokens"],
-            ["model", f"{found.parameters:,} parameters, {found.adapter_parameters:,} in the adapter"],
-            ["memory", f"about {found.memory_gb:g} GB"], ["time", f"about {found.minutes:g} min on {found.device}"],
-        ])  # fmt: skip
+        show.table(
+            "",
+            ["", ""],
+            [
+                ["data", ", ".join(f"{value} {name}" for name, value in found.data.items())],
+                ["steps", f"{found.steps}, {found.tokens} tokens, the loss on {found.trained_tokens} of them"],
+                ["longest row", f"{found.longest} tokens"],
+                ["model", f"{found.parameters:,} parameters, {found.adapter_parameters:,} in the adapter"],
+                ["memory", f"about {found.memory_gb:g} GB"],
+                ["time", f"about {found.minutes:g} min on {found.device}"],
+            ],
+        )
         for one in found.findings:
             colour = "red" if one.level == "error" else "yellow"
             next_step = f" Next: {show.visible(one.fix)}." if one.fix else ""
@@ -207,8 +215,9 @@ def ranker(
     with opened(store) as source:
         home = Registry(registry or store / "adapters")  # only now: it makes its folder
         try:
-            found = learn(source, home, split=Split(seed, heldout_share), now=datetime.now(UTC), seed=seed,
-                          embedder=embedder)  # fmt: skip
+            found = learn(
+                source, home, split=Split(seed, heldout_share), now=datetime.now(UTC), seed=seed, embedder=embedder
+            )
         finally:
             home.close()
     if json:

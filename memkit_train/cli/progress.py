@@ -51,9 +51,13 @@ def _bars() -> Generator[Tick]:
     )
 
     columns = (
-        TextColumn("{task.description:<9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-        TimeRemainingColumn(), TextColumn("[dim]{task.fields[note]}[/]"),
-    )  # fmt: skip
+        TextColumn("{task.description:<9}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("[dim]{task.fields[note]}[/]"),
+    )
     with Progress(*columns, console=show.err) as bars:
         tasks: dict[str, int] = {}
         reached: dict[str, int] = {}

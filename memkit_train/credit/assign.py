@@ -73,16 +73,17 @@ def learn_topics(source: TrajectorySource, users: Sequence[str] | None = None) -
     topics = Topics()
     for episode in source.episodes(users):
         texts = revisions(episode.ops)
-        topics.learn(
-            (event, [texts[key].text for key in event.cited if key in texts]) for event in episode.answers
-        )  # fmt: skip
+        topics.learn((event, [texts[key].text for key in event.cited if key in texts]) for event in episode.answers)
     return topics
 
 
 def assign(
-    source: TrajectorySource, users: Sequence[str] | None = None, *, topics: Topics | None = None,
+    source: TrajectorySource,
+    users: Sequence[str] | None = None,
+    *,
+    topics: Topics | None = None,
     embedder: Embedder | None = None,
-) -> Iterator[tuple[Episode, Credited]]:  # fmt: skip
+) -> Iterator[tuple[Episode, Credited]]:
     """Credit for every user, one at a time."""
     topics = topics or learn_topics(source, users)
     embedder = embedder or make_embedder("hash")
@@ -102,8 +103,11 @@ class Crediting:
     def __init__(self, episode: Episode, topics: Topics, embedder: Embedder) -> None:
         self.episode, self.topics, self.embedder = episode, topics, embedder
         self.texts = revisions(episode.ops)
-        self.writers = {(op.after.id, op.after.revision): op for op in episode.ops
-                        if op.after is not None and op.after.seq == op.seq and op.cause == "decision"}  # fmt: skip
+        self.writers = {
+            (op.after.id, op.after.revision): op
+            for op in episode.ops
+            if op.after is not None and op.after.seq == op.seq and op.cause == "decision"
+        }
         self.by_id = {one.decision_id: one for one in episode.decisions}
         self.ops: dict[str, list[Op]] = {}
         for op in episode.ops:
@@ -126,8 +130,11 @@ class Crediting:
                 self._earned(event, label, logged)
             else:
                 self._blamed(event, label)
-        self.out.marks = {one.decision_id: self._marks(one.decision_id) for one in self.out.credits
-                          if one.decision_id in self.moment_of and self.moment_of[one.decision_id].is_fact}  # fmt: skip
+        self.out.marks = {
+            one.decision_id: self._marks(one.decision_id)
+            for one in self.out.credits
+            if one.decision_id in self.moment_of and self.moment_of[one.decision_id].is_fact
+        }
         self.out.credits += guard(self.moments, self.texts, self.out.credits, self.episode.subject)
         return self.out
 
@@ -210,9 +217,10 @@ class Crediting:
 
     def _give(self, decision: Decision, label: Label, why: str) -> None:
         self.out.credits.append(
-            Credit(decision.decision_id, decision.role, label.y, label.weight, why, label.trace_id,
-                   self.episode.subject)
-        )  # fmt: skip
+            Credit(
+                decision.decision_id, decision.role, label.y, label.weight, why, label.trace_id, self.episode.subject
+            )
+        )
 
     def _answered(self, event: AnswerEvent, label: Label, why: str) -> None:
         decision = self.by_id.get(event.decision_id or "")
@@ -289,14 +297,18 @@ class Crediting:
         """Of the moments of the bank that was read, those that were known when it was asked."""
         upto = sum(one.decision.created_at <= event.at for one in self.moments)
         found = [
-            moment for moment in self._near(event.question, event, upto)
+            moment
+            for moment in self._near(event.question, event, upto)
             if self.topics.covers(self.words[moment.place], event.question)
-        ]  # fmt: skip
+        ]
         for key in event.cited if not found else ():
             record = self.texts.get(key)
             if record is not None:
-                found += [moment for moment in self._near(record.text, event, upto)
-                          if self.same_topic(self.words[moment.place], record.text)]  # fmt: skip
+                found += [
+                    moment
+                    for moment in self._near(record.text, event, upto)
+                    if self.same_topic(self.words[moment.place], record.text)
+                ]
         admitted = [one for one in found if not isinstance(event.as_of, datetime) or one.turn.at <= event.as_of]
         return max(admitted, key=lambda one: one.place, default=None)
 

@@ -67,8 +67,9 @@ class Fault:
     def _beside_older(self, bank: Collection[MemoryRecord]) -> bool:
         """Whether a memory on the same matter, which the decision saw, stands as it stood."""
         live = {(record.id, record.revision) for record in bank}
-        return any((one.id, one.revision) in live and self.reading.same_topic(self.said, one.text)
-                   for one in self.shown)  # fmt: skip
+        return any(
+            (one.id, one.revision) in live and self.reading.same_topic(self.said, one.text) for one in self.shown
+        )
 
     def _invents(self, ops: Sequence[Op]) -> bool:
         heard = set(terms(self.moment.turn.text)).union(self.said, *(terms(one.text) for one in self.shown))

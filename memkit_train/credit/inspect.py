@@ -64,22 +64,35 @@ class Inspection:
 
     def to_json(self) -> JSON:
         return {
-            "users": self.users, "turns": self.turns, "parked": self.parked, "ops": dict(self.ops),
-            "decisions": dict(self.decisions), "adapters": dict(self.adapters), "unused": self.unused,
+            "users": self.users,
+            "turns": self.turns,
+            "parked": self.parked,
+            "ops": dict(self.ops),
+            "decisions": dict(self.decisions),
+            "adapters": dict(self.adapters),
+            "unused": self.unused,
             "share_with_ids": _share(self.with_ids, self.total),
-            "share_with_logprobs": _share(self.with_logprobs, self.total), "answers": self.answers,
-            "labels": dict(self.labels), "coverage": round(self.coverage, 4),
-            "rewards": {f"{y:g}": count for y, count in sorted(self.rewards.items())}, "credits": dict(self.credits),
-            "dropped": dict(self.dropped), "ranker_rows": self.ranker_rows, "probes": len(self.probes),
+            "share_with_logprobs": _share(self.with_logprobs, self.total),
+            "answers": self.answers,
+            "labels": dict(self.labels),
+            "coverage": round(self.coverage, 4),
+            "rewards": {f"{y:g}": count for y, count in sorted(self.rewards.items())},
+            "credits": dict(self.credits),
+            "dropped": dict(self.dropped),
+            "ranker_rows": self.ranker_rows,
+            "probes": len(self.probes),
             "gate": too_few(self.probes) or "enough probes",
             "precision": {name: _share(right, of) for name, (right, of) in self.checked.items()},
-        }  # fmt: skip
+        }
 
 
 def inspect(
-    source: TrajectorySource, *, users: Sequence[str] | None = None, embedder: Embedder | None = None,
+    source: TrajectorySource,
+    *,
+    users: Sequence[str] | None = None,
+    embedder: Embedder | None = None,
     truth: Truth | None = None,
-) -> Inspection:  # fmt: skip
+) -> Inspection:
     """Two passes over the log, one user in memory at a time."""
     embedder = embedder or make_embedder("hash")
     topics = learn_topics(source, users)
@@ -166,9 +179,10 @@ def need_credits(found: Sequence[Credit], dropped: Mapping[str, int]) -> None:
     if not any(one.why in (*EARNED, *BLAMED) for one in found):
         reasons = ", ".join(f"{reason}: {count}" for reason, count in dropped.items()) or "no answer cited a memory"
         raise NoRows(
-            "no label leads to a decision", why=reasons,
+            "no label leads to a decision",
+            why=reasons,
             fix="let the answers cite what they use: memory.answer(), or memory.observe(trace_id, answer)",
-        )  # fmt: skip
+        )
 
 
 # -- on the screen -----------------------------------------------------------------------------------------------------

@@ -88,11 +88,16 @@ class MomentIndex:
         self.moments, self._embedder = found, embedder
         self._records = [
             MemoryRecord(
-                id=str(one.place), text=one.text, kind="fact" if one.is_fact else "episode", at=one.turn.at,
-                speaker=one.turn.speaker, session_id=one.turn.session_id, seq=one.place + 1,
+                id=str(one.place),
+                text=one.text,
+                kind="fact" if one.is_fact else "episode",
+                at=one.turn.at,
+                speaker=one.turn.speaker,
+                session_id=one.turn.session_id,
+                seq=one.place + 1,
             )
             for one in found
-        ]  # fmt: skip
+        ]
         self._vectors = embedder.embed([embed_text(record) for record in self._records]) if found else None
 
     def search(self, text: str, now: datetime, upto: int) -> list[tuple[Moment, Scored]]:

@@ -17,7 +17,7 @@ from memkit.text.words import STOP_WORDS, fold, terms
 from memkit_train.credit.assign import Crediting
 from memkit_train.credit.labels import labels
 from memkit_train.credit.topics import Topics
-from memkit_train.log.records import AnswerEvent, Episode, Label, Probe
+from memkit_train.log.records import AnswerEvent, Episode, Label, Probe, Source
 from memkit_train.log.source import TrajectorySource
 
 CONFIRMED_WEIGHT = 0.7
@@ -46,15 +46,23 @@ def episode_probes(episode: Episode, topics: Topics, embedder: Embedder) -> Iter
         turns = [last.turn.turn_id] if last else []
         turns += [turn for key in event.cited if key in reading.texts for turn in reading.texts[key].source_turns]
         yield Probe(
-            user=episode.subject, user_id=episode.user_id, bank=event.bank, as_of=event.state_seq, at=event.at,
-            question=event.question, expected=expected, source=source, source_turns=tuple(dict.fromkeys(turns)),
-            trace_id=event.trace_id, weight=weight,
-        )  # fmt: skip
+            user=episode.subject,
+            user_id=episode.user_id,
+            bank=event.bank,
+            as_of=event.state_seq,
+            at=event.at,
+            question=event.question,
+            expected=expected,
+            source=source,
+            source_turns=tuple(dict.fromkeys(turns)),
+            trace_id=event.trace_id,
+            weight=weight,
+        )
 
 
 def _expected(
     episode: Episode, reading: Crediting, event: AnswerEvent, label: Label
-) -> tuple[str, str, float] | None:  # fmt: skip
+) -> tuple[str, Source, float] | None:
     if label.source == "expected":
         given = [one.payload["expected"] for one in episode.feedback[event.trace_id] if "expected" in one.payload]
         return str(given[-1]), "expected", 1.0

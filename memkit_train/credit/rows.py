@@ -65,8 +65,15 @@ def rows(
             if vocabulary is None:
                 vocabulary = vocabularies[one.model] = str((one.payload.get("extra") or {}).get("vocabulary", ""))
             yield TokenRow(
-                one.prompt_ids, one.token_ids, weight, one.role, reward, one.age_days(at), vocabulary, user,
+                one.prompt_ids,
+                one.token_ids,
+                weight,
+                one.role,
+                reward,
+                one.age_days(at),
+                vocabulary,
+                user,
                 one.decision_id,
-            )  # fmt: skip
+            )
         elif one.reply:
             yield TextRow(one.messages, one.reply, weight, one.role, reward, one.age_days(at), user, one.decision_id)

@@ -47,20 +47,30 @@ def command(
     judge = None
     if not judge_url and (judge_model or lenient or judge_insecure):
         raise InvalidConfig(
-            "a judge is described and not named", why="nobody is asked unless --judge-url says whom",
+            "a judge is described and not named",
+            why="nobody is asked unless --judge-url says whom",
             fix="add --judge-url, e.g. https://api.openai.com/v1, or leave the other judge options out",
-        )  # fmt: skip
+        )
     if report is not None and (report.is_dir() or not report.parent.is_dir()):
         raise InvalidConfig(
-            f"--report {report} cannot be written", why="it is a folder, or its folder does not exist",
+            f"--report {report} cannot be written",
+            why="it is a folder, or its folder does not exist",
             fix="name a file in a folder that exists; nothing was measured yet",
-        )  # fmt: skip
+        )
     if judge_url:
-        judge = JudgeConfig(judge_url, judge_model, judge_key, prompts, judge_insecure)  # type: ignore[arg-type]
+        judge = JudgeConfig(judge_url, judge_model, judge_key, prompts, judge_insecure)
     config = EvalConfig(
-        data=data, systems=tuple(part.strip() for part in systems.split(",") if part.strip()), answerer=answerer,
-        embedder=embedder, k=k, words=words, streaming=streaming, limit=limit, judge=judge, cache=cache or None,
-    )  # fmt: skip
+        data=data,
+        systems=tuple(part.strip() for part in systems.split(",") if part.strip()),
+        answerer=answerer,
+        embedder=embedder,
+        k=k,
+        words=words,
+        streaming=streaming,
+        limit=limit,
+        judge=judge,
+        cache=cache or None,
+    )
     made = evaluate(config, progress=None if as_json else _print_progress)
     if report is not None:
         from memkit_train.evaluate.html import page

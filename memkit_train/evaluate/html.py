@@ -14,14 +14,26 @@ from memkit_train.report.style import STYLE
 _SPLIT = ("recalled", "not retrieved", "not in memory")
 _SPLIT_COLOURS = ("#059669", "#d97706", "#dc2626")
 _NAMES = {
-    "right": "exactly right", "f1_locomo": "F1 (LoCoMo)", "f1_squad": "F1 (SQuAD)", "f1_mem0": "F1 (mem0)",
-    "bleu1": "BLEU-1", "em_set": "EM (LoCoMo sets)", "em_squad": "EM (SQuAD)", "em_mem0": "EM (mem0)",
-    "gold_recall": "gold tokens said", "abstained": "abstained", "stale_answer": "stale answers", "words": "words",
-    "judge_strict": "judge, strict", "judge_lenient": "judge, lenient",
+    "right": "exactly right",
+    "f1_locomo": "F1 (LoCoMo)",
+    "f1_squad": "F1 (SQuAD)",
+    "f1_mem0": "F1 (mem0)",
+    "bleu1": "BLEU-1",
+    "em_set": "EM (LoCoMo sets)",
+    "em_squad": "EM (SQuAD)",
+    "em_mem0": "EM (mem0)",
+    "gold_recall": "gold tokens said",
+    "abstained": "abstained",
+    "stale_answer": "stale answers",
+    "words": "words",
+    "judge_strict": "judge, strict",
+    "judge_lenient": "judge, lenient",
     "judge_strict_unreadable": "verdicts unreadable, strict",
-    "judge_lenient_unreadable": "verdicts unreadable, lenient", "size": "words kept per word",
-    "true_kept": "true facts kept", "unsupported_tags": "tags without content",
-}  # fmt: skip
+    "judge_lenient_unreadable": "verdicts unreadable, lenient",
+    "size": "words kept per word",
+    "true_kept": "true facts kept",
+    "unsupported_tags": "tags without content",
+}
 
 
 def page(report: Report) -> str:

@@ -165,12 +165,15 @@ def evaluate(
     if progress is not None:
         progress(Progress(len(pairs), len(pairs), "", "", 0.0, cached))
     made = {
-        "embedder": embedder.identity, "answerer": answerer.identity if answerer else None,
+        "embedder": embedder.identity,
+        "answerer": answerer.identity if answerer else None,
         "systems": {system.name: system.identity for system in systems},
-        "judge": None if config.judge is None else {"model": config.judge.model} | {
-            prompt: judging.judge_digest(prompt) for prompt in config.judge.prompts},
-        "seconds": round(time.monotonic() - started, 1), "cached": cached,
-    }  # fmt: skip
+        "judge": None
+        if config.judge is None
+        else {"model": config.judge.model} | {prompt: judging.judge_digest(prompt) for prompt in config.judge.prompts},
+        "seconds": round(time.monotonic() - started, 1),
+        "cached": cached,
+    }
     shown = asdict(config)
     if shown["judge"]:
         shown["judge"].pop("api_key")
@@ -186,9 +189,14 @@ class _Run:
     """One system over one conversation."""
 
     def __init__(
-        self, config: EvalConfig, system: System, conversation: Conversation, embedder: Embedder,
-        answerer: System | None, ask_judge: judging.Ask | None,
-    ) -> None:  # fmt: skip
+        self,
+        config: EvalConfig,
+        system: System,
+        conversation: Conversation,
+        embedder: Embedder,
+        answerer: System | None,
+        ask_judge: judging.Ask | None,
+    ) -> None:
         self.config, self.system, self.conversation, self.embedder = config, system, conversation, embedder
         self.answerer, self.ask_judge = answerer, ask_judge
         self.texts = {turn.ref: turn.text for turn in conversation.turns}
@@ -213,8 +221,9 @@ class _Run:
         except ModelError as error:
             raise ModelUnavailable(
                 f"{self.system.name} cannot be measured on {self.conversation.conversation_id}: {error.what}",
-                why=error.why, fix=f"{error.fix or 'check the model and its endpoint'}, {judging.RESUME}",
-            ) from error  # fmt: skip
+                why=error.why,
+                fix=f"{error.fix or 'check the model and its endpoint'}, {judging.RESUME}",
+            ) from error
         rows = [
             self._row(built, asked, step, answer) for (asked, _, step), answer in zip(questions, answers, strict=True)
         ]
@@ -265,9 +274,15 @@ class _Run:
             else:
                 reading = reader.ask(question, bank)
             cited = {record.id for record in reading.used}
-            out.append({
-                "answer": reading.text, "ranked": ranked, "bank": bank, "cited": cited, "served": list(reading.served),
-            })  # fmt: skip
+            out.append(
+                {
+                    "answer": reading.text,
+                    "ranked": ranked,
+                    "bank": bank,
+                    "cited": cited,
+                    "served": list(reading.served),
+                }
+            )
         return out
 
     def _generated(
@@ -278,7 +293,7 @@ class _Run:
         tasks = [
             AnswerTask(asked.text, bank, self._now(asked, session), asked.question_id)
             for (asked, session, _), bank in zip(questions, banks, strict=True)
-        ]  # fmt: skip
+        ]
         served = self.answerer.served
         if built.everything:
             served = replace(served, answer_candidates=max((len(bank) for bank in banks), default=0))
@@ -296,10 +311,15 @@ class _Run:
         ranked: list[MemoryRecord] = found["ranked"]
         answer: str | None = found["answer"]
         row: JSON = {
-            "conversation": self.conversation.conversation_id, "id": asked.question_id, "category": asked.category,
-            "step": step, "question": asked.text, "gold": list(asked.gold), "answer": answer,
+            "conversation": self.conversation.conversation_id,
+            "id": asked.question_id,
+            "category": asked.category,
+            "step": step,
+            "question": asked.text,
+            "gold": list(asked.gold),
+            "answer": answer,
             "evidence": list(asked.evidence),
-        }  # fmt: skip
+        }
         scores: dict[str, float] = {}
         if answer is not None:
             scores |= score_answer(answer, asked.gold, asked.number)
@@ -319,9 +339,13 @@ class _Run:
         if found["served"] is not None:
             served = found["served"]
         split = trace_evidence(
-            asked.evidence if _traceable(asked) else (), live, served, self.texts, cited=found["cited"],
+            asked.evidence if _traceable(asked) else (),
+            live,
+            served,
+            self.texts,
+            cited=found["cited"],
             names=self.names,
-        )  # fmt: skip
+        )
         if split is not None:
             scores |= {f"evidence_{name}": value for name, value in asdict(split).items()}
             if not built.everything:
@@ -373,11 +397,21 @@ def _cache_key(
         kept["judge"]["texts"] = [judging.judge_digest(prompting) for prompting in config.judge.prompts]
     said = [asdict(turn) for turn in conversation.turns]
     asked = [asdict(question) for question in conversation.questions]
-    return digest([
-        FORMAT, __version__, DEFAULT_WEIGHTS.digest, kept, system.origin, _origin(embedder),
-        answerer.origin if answerer else None, role_prompt_hashes(config.instructions), conversation.conversation_id,
-        digest(said), digest(asked),
-    ])[:32]  # fmt: skip
+    return digest(
+        [
+            FORMAT,
+            __version__,
+            DEFAULT_WEIGHTS.digest,
+            kept,
+            system.origin,
+            _origin(embedder),
+            answerer.origin if answerer else None,
+            role_prompt_hashes(config.instructions),
+            conversation.conversation_id,
+            digest(said),
+            digest(asked),
+        ]
+    )[:32]
 
 
 def _origin(embedder: Embedder) -> str:

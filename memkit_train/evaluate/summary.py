@@ -10,19 +10,50 @@ from memkit_train.evaluate.runner import BUDGETS, RANKS, Report
 from memkit_train.stats import Estimate, mean_by_cluster
 
 ANSWER_SCORES = (
-    "right", "judge_strict", "judge_strict_unreadable", "judge_lenient", "judge_lenient_unreadable",
-    "f1_locomo", "gold_recall", "f1_squad", "f1_mem0", "bleu1", "em_set",
-    "em_squad", "em_mem0", "abstained", "stale_answer", "words",
-)  # fmt: skip
+    "right",
+    "judge_strict",
+    "judge_strict_unreadable",
+    "judge_lenient",
+    "judge_lenient_unreadable",
+    "f1_locomo",
+    "gold_recall",
+    "f1_squad",
+    "f1_mem0",
+    "bleu1",
+    "em_set",
+    "em_squad",
+    "em_mem0",
+    "abstained",
+    "stale_answer",
+    "words",
+)
 MEMORY_SCORES = (
-    "evidence_recall", "evidence_not_in_memory", "evidence_not_retrieved", "evidence_unused", "evidence_recall_content",
-    "evidence_kept_content", "mrr", "gold_in_bank", "gold_in_top", *(f"recall@{k}" for k in RANKS),
+    "evidence_recall",
+    "evidence_not_in_memory",
+    "evidence_not_retrieved",
+    "evidence_unused",
+    "evidence_recall_content",
+    "evidence_kept_content",
+    "mrr",
+    "gold_in_bank",
+    "gold_in_top",
+    *(f"recall@{k}" for k in RANKS),
     *(f"gold@{n}" for n in BUDGETS),
-)  # fmt: skip
+)
 BANK_FIGURES = (
-    "memories", "size", "ops_add", "ops_update", "ops_delete", "ops_noop", "duplicates", "junk", "stale", "true_kept",
-    "unsupported_tags", "parked",
-)  # fmt: skip
+    "memories",
+    "size",
+    "ops_add",
+    "ops_update",
+    "ops_delete",
+    "ops_noop",
+    "duplicates",
+    "junk",
+    "stale",
+    "true_kept",
+    "unsupported_tags",
+    "parked",
+)
 
 
 def scores_of(rows: Sequence[Mapping[str, Any]], name: str, draws: int) -> Estimate | None:
@@ -69,9 +100,11 @@ def summarise(report: Report) -> JSON:
 
 def as_dict(estimate: Estimate) -> JSON:
     return {
-        "value": round(estimate.value, 4), "low": round(estimate.low, 4), "high": round(estimate.high, 4),
+        "value": round(estimate.value, 4),
+        "low": round(estimate.low, 4),
+        "high": round(estimate.high, 4),
         "n": estimate.n,
-    }  # fmt: skip
+    }
 
 
 def worst_cases(report: Report, system: str, count: int = 12) -> Sequence[Mapping[str, Any]]:

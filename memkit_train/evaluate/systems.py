@@ -81,9 +81,14 @@ class System:
 
 
 def serve(
-    built: Built, bank: LiveBank, question: str, now: datetime, embedder: Embedder, k: int,
+    built: Built,
+    bank: LiveBank,
+    question: str,
+    now: datetime,
+    embedder: Embedder,
+    k: int,
     weights: RankerWeights | None = None,
-) -> list[MemoryRecord]:  # fmt: skip
+) -> list[MemoryRecord]:
     """The memories for a question, best first."""
     if built.everything:
         return list(bank.state)
@@ -109,10 +114,19 @@ def _baseline(name: str, turns: Sequence[Turn], embedder: Embedder) -> Built:
 def episode_record(turn: Turn, seq: int) -> MemoryRecord:
     """The turn as `add(infer=False)` stores it."""
     return MemoryRecord(
-        id=f"m_{turn.turn_id}", text=turn.text, kind="episode", source_turns=(turn.turn_id,), created_at=turn.at,
-        updated_at=turn.at, at=turn.at, speaker=turn.speaker, session_id=turn.session_id, origin=turn.origin,
-        content_hash=content_hash(turn.text, "episode", turn.turn_id), seq=seq,
-    )  # fmt: skip
+        id=f"m_{turn.turn_id}",
+        text=turn.text,
+        kind="episode",
+        source_turns=(turn.turn_id,),
+        created_at=turn.at,
+        updated_at=turn.at,
+        at=turn.at,
+        speaker=turn.speaker,
+        session_id=turn.session_id,
+        origin=turn.origin,
+        content_hash=content_hash(turn.text, "episode", turn.turn_id),
+        seq=seq,
+    )
 
 
 class AddOnly:
@@ -184,12 +198,12 @@ def make_system(
         if rest and not rest.isdecimal():
             raise InvalidConfig(f"the seed of {spec!r} is no number", fix=f"write {kind} or {kind}:1")
         bound = _OfEpisode(kind, int(rest or 0))
-        return System(spec, bound.identity, bound, served)  # type: ignore[arg-type]
+        return System(spec, bound.identity, bound, served)
     if kind == "add-only":
         inner = rest or ("oracle" if world else "rules")
         if inner in ("oracle", "teacher"):
             bound = _OfEpisode(inner, add_only=True)
-            return System(spec, bound.identity, bound, served)  # type: ignore[arg-type]
+            return System(spec, bound.identity, bound, served)
         backbone: Any = AddOnly(_backbone(inner, backbone_options or {}))
         return System(spec, backbone.identity, backbone, _styled(served, backbone))
     backbone = _backbone(spec, backbone_options or {})
@@ -208,9 +222,10 @@ def make_answerer(spec: str, served: ServedWith) -> System:
     """A model that answers. A baseline has none, and what knows the truth behind a world would give it away."""
     if spec in BASELINES or spec.partition(":")[0] in ("oracle", "teacher", "add-only"):
         raise InvalidConfig(
-            f"{spec} answers nothing", why="it is a memory to compare, and an answerer is a model",
+            f"{spec} answers nothing",
+            why="it is a memory to compare, and an answerer is a model",
             fix="name a model: tiny, hf:PATH or openai:NAME",
-        )  # fmt: skip
+        )
     return make_system(spec, served, world=False)
 
 

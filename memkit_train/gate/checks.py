@@ -38,13 +38,20 @@ Table = Mapping[str, Mapping[str, Sequence[float]]]
 """Measure → user → values (memkit_train.rewards.trial)."""
 Outcome = Literal["passed", "refused", "cannot tell"]
 _FAULTS = {
-    "sample": "there is too little to judge it by", "format": "more of its replies cannot be read",
-    "target": "its answers are not better beyond doubt", "deletions": "it deletes more",
-    "growth": "it keeps more memories of the same talk", "junk": "more of its memories say things twice or unsaid",
-    "parked": "more turns are left undecided", "tokens": "it writes more", "work": "it reads and writes more",
-    "calls": "it asks the model more often", "update": "it may answer worse where something changed",
-    "abstain": "it may answer worse where nothing is known", "memorisation": "it recites what was planted",
-}  # fmt: skip
+    "sample": "there is too little to judge it by",
+    "format": "more of its replies cannot be read",
+    "target": "its answers are not better beyond doubt",
+    "deletions": "it deletes more",
+    "growth": "it keeps more memories of the same talk",
+    "junk": "more of its memories say things twice or unsaid",
+    "parked": "more turns are left undecided",
+    "tokens": "it writes more",
+    "work": "it reads and writes more",
+    "calls": "it asks the model more often",
+    "update": "it may answer worse where something changed",
+    "abstain": "it may answer worse where nothing is known",
+    "memorisation": "it recites what was planted",
+}
 _RECITED = 0.02
 """How often the check of single secrets may be wrong about weights that memorised nothing; with so many secrets that
 even the first rank of all is no rarer than that, the first rank counts."""
@@ -153,8 +160,12 @@ class Verdict:
         return tuple(check.gate() for check in self.checks if check.passed is not None)
 
     def to_json(self) -> JSON:
-        return {"outcome": self.outcome, "probes": self.probes, "users": self.users,
-                "checks": [asdict(check) for check in self.checks]}  # fmt: skip
+        return {
+            "outcome": self.outcome,
+            "probes": self.probes,
+            "users": self.users,
+            "checks": [asdict(check) for check in self.checks],
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,10 +65,14 @@ class Comparison:
 
     def to_json(self) -> JSON:
         return {
-            "a": self.names[0], "b": self.names[1], "states": len(self.cases), "agreement": round(self.agreement, 4),
-            "a_as_logged": round(self.as_logged("a"), 4), "b_as_logged": round(self.as_logged("b"), 4),
+            "a": self.names[0],
+            "b": self.names[1],
+            "states": len(self.cases),
+            "agreement": round(self.agreement, 4),
+            "a_as_logged": round(self.as_logged("a"), 4),
+            "b_as_logged": round(self.as_logged("b"), 4),
             "different": [asdict(one) for one in self.different],
-        }  # fmt: skip
+        }
 
 
 def states_of(
@@ -77,9 +81,11 @@ def states_of(
     """Logged states with their subjects: all, or a sample of `limit` that depends on the seed alone."""
     found = [
         (episode.subject, state)
-        for episode in source.episodes(users) for script in scripts_of(episode)
-        for state in env.logged(script) if not state.over
-    ]  # fmt: skip
+        for episode in source.episodes(users)
+        for script in scripts_of(episode)
+        for state in env.logged(script)
+        if not state.over
+    ]
     if limit is not None and len(found) > limit:
         chosen = sorted(random.Random(seed).sample(range(len(found)), limit))
         found = [found[index] for index in chosen]
@@ -87,9 +93,13 @@ def states_of(
 
 
 def compare(
-    states: Sequence[tuple[str, State]], a: Policy, b: Policy, env: Env,
-    *, progress: Callable[[int, int], None] | None = None,
-) -> Comparison:  # fmt: skip
+    states: Sequence[tuple[str, State]],
+    a: Policy,
+    b: Policy,
+    env: Env,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Comparison:
     """One scene per state and side, all generated together."""
     trails = env.run([(state, policy) for policy in (a, b) for _, state in states], progress=progress)
     half = len(states)
@@ -103,10 +113,14 @@ def _case(user: str, ours: Trail, theirs: Trail) -> Compared:
     step, other = ours.steps[0], theirs.steps[0]
     shown = {one.record.id: one.record.text for call in (*step.calls, *other.calls) for one in call.candidates}
     return Compared(
-        step.scene.intake_id, user, tuple(f"{turn.speaker or turn.role}: {turn.text}" for turn in step.scene.turns),
-        tuple(shown.values()), tuple(described(op.action, op.before, op.after) for op in step.scene.ops),
-        _decided(step), _decided(other),
-    )  # fmt: skip
+        step.scene.intake_id,
+        user,
+        tuple(f"{turn.speaker or turn.role}: {turn.text}" for turn in step.scene.turns),
+        tuple(shown.values()),
+        tuple(described(op.action, op.before, op.after) for op in step.scene.ops),
+        _decided(step),
+        _decided(other),
+    )
 
 
 def _decided(step: Step) -> Decided:

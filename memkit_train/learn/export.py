@@ -53,9 +53,14 @@ class Told:
     def meta(self) -> JSON:
         score, one = self.score, self.decision
         return {
-            "reward": score.y if score else None, "weight": score.weight if score else None, "role": one.role,
-            "style": one.style, "subject": self.subject, "split": self.split, "decision_id": one.decision_id,
-        }  # fmt: skip
+            "reward": score.y if score else None,
+            "weight": score.weight if score else None,
+            "role": one.role,
+            "style": one.style,
+            "subject": self.subject,
+            "split": self.split,
+            "decision_id": one.decision_id,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +74,25 @@ class Exported:
     roles: Mapping[str, int]
 
     def to_json(self) -> JSON:
-        return {"path": str(self.path), "format": self.format, "lines": self.lines, "users": self.users,
-                "splits": dict(self.splits), "roles": dict(self.roles)}  # fmt: skip
+        return {
+            "path": str(self.path),
+            "format": self.format,
+            "lines": self.lines,
+            "users": self.users,
+            "splits": dict(self.splits),
+            "roles": dict(self.roles),
+        }
 
 
 def export(
-    source: StoreSource, path: str | Path, form: Format, embedder: Embedder, *, side: Side = "train",
+    source: StoreSource,
+    path: str | Path,
+    form: Format,
+    embedder: Embedder,
+    *,
+    side: Side = "train",
     split: Split | None = None,
-) -> Exported:  # fmt: skip
+) -> Exported:
     """The file appears whole or not at all."""
     for name, value, known in (("format", form, get_args(Format)), ("split", side, get_args(Side))):
         if value not in known:
@@ -164,11 +180,19 @@ def _said(decision: Decision) -> JSON:
 def _flat(told: Told) -> JSON:
     one, score = told.decision, told.score
     return {
-        **told.meta, "created_at": one.created_at, "model": one.model, "adapter": one.adapter,
-        "propensity": one.propensity, "ok": one.ok, "messages": _prompt(one), "reply": one.reply,
-        "prompt_ids": one.prompt_ids, "token_ids": one.token_ids, "logprobs": one.logprobs,
+        **told.meta,
+        "created_at": one.created_at,
+        "model": one.model,
+        "adapter": one.adapter,
+        "propensity": one.propensity,
+        "ok": one.ok,
+        "messages": _prompt(one),
+        "reply": one.reply,
+        "prompt_ids": one.prompt_ids,
+        "token_ids": one.token_ids,
+        "logprobs": one.logprobs,
         "why": score.whys if score else None,
-    }  # fmt: skip
+    }
 
 
 def _nothing(form: Format, side: Side) -> NoRows:
@@ -182,7 +206,7 @@ def _nothing(form: Format, side: Side) -> NoRows:
         f"there is nothing to export as {form} (split: {side})",
         why="no decision is on record there" if form == "parquet" else "no label reached a decision there",
         fix="look at the labels with `memkit-train inspect`, or name another --split",
-    )  # fmt: skip
+    )
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -211,13 +235,28 @@ def _write_parquet(path: Path, rows: Iterable[JSON]) -> None:
 
     text, ids = pa.string(), pa.list_(pa.int32())
     message = pa.struct([("role", text), ("content", text)])
-    schema = pa.schema([
-        ("decision_id", text), ("subject", text), ("split", text), ("role", text), ("style", text),
-        ("created_at", pa.timestamp("us", "UTC")), ("model", text), ("adapter", text), ("propensity", pa.float64()),
-        ("ok", pa.bool_()), ("messages", pa.list_(message)), ("reply", text), ("prompt_ids", ids), ("token_ids", ids),
-        ("logprobs", pa.list_(pa.float64())), ("reward", pa.float64()), ("weight", pa.float64()),
-        ("why", pa.list_(text)),
-    ])  # fmt: skip
+    schema = pa.schema(
+        [
+            ("decision_id", text),
+            ("subject", text),
+            ("split", text),
+            ("role", text),
+            ("style", text),
+            ("created_at", pa.timestamp("us", "UTC")),
+            ("model", text),
+            ("adapter", text),
+            ("propensity", pa.float64()),
+            ("ok", pa.bool_()),
+            ("messages", pa.list_(message)),
+            ("reply", text),
+            ("prompt_ids", ids),
+            ("token_ids", ids),
+            ("logprobs", pa.list_(pa.float64())),
+            ("reward", pa.float64()),
+            ("weight", pa.float64()),
+            ("why", pa.list_(text)),
+        ]
+    )
     source = iter(rows)
     with pq.ParquetWriter(str(path), schema) as writer:
         while batch := list(islice(source, _BATCH)):

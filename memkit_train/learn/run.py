@@ -171,15 +171,28 @@ def arguments(config: RunConfig, steps: int) -> dict[str, Any]:
     micro = min(config.micro_batch, config.batch)
     cuda = torch.cuda.is_available() and config.device != "cpu"
     return {
-        "learning_rate": config.lr, "lr_scheduler_type": config.schedule, "seed": config.seed, "weight_decay": 0.0,
-        "warmup_steps": round(config.warmup * steps), "gradient_checkpointing": config.gradient_checkpointing,
-        "bf16": cuda and config.dtype in ("auto", "bfloat16"), "use_cpu": not cuda, "dataloader_pin_memory": cuda,
-        "save_strategy": "steps" if config.save_steps else "no", "save_steps": config.save_steps or 500,
-        "save_total_limit": 2, "logging_steps": config.log_steps, "report_to": config.report_to, "disable_tqdm": True,
-        "output_dir": str(checkpoints(config)), "num_train_epochs": 1, "train_sampling_strategy": "sequential",
-        "per_device_train_batch_size": micro, "gradient_accumulation_steps": max(1, config.batch // micro),
+        "learning_rate": config.lr,
+        "lr_scheduler_type": config.schedule,
+        "seed": config.seed,
+        "weight_decay": 0.0,
+        "warmup_steps": round(config.warmup * steps),
+        "gradient_checkpointing": config.gradient_checkpointing,
+        "bf16": cuda and config.dtype in ("auto", "bfloat16"),
+        "use_cpu": not cuda,
+        "dataloader_pin_memory": cuda,
+        "save_strategy": "steps" if config.save_steps else "no",
+        "save_steps": config.save_steps or 500,
+        "save_total_limit": 2,
+        "logging_steps": config.log_steps,
+        "report_to": config.report_to,
+        "disable_tqdm": True,
+        "output_dir": str(checkpoints(config)),
+        "num_train_epochs": 1,
+        "train_sampling_strategy": "sequential",
+        "per_device_train_batch_size": micro,
+        "gradient_accumulation_steps": max(1, config.batch // micro),
         "max_length": None,
-    }  # fmt: skip
+    }
 
 
 def checkpoints(config: RunConfig) -> Path:

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from datasets import Dataset
 from transformers import TrainerCallback
-from trl import SFTConfig as TrlConfig
-from trl import SFTTrainer
+from trl.trainer.sft_config import SFTConfig as TrlConfig
+from trl.trainer.sft_trainer import SFTTrainer
 
 from memkit_train.errors import NoRows
 from memkit_train.learn.run import (
@@ -71,9 +71,12 @@ def prepare(
         list(enumerate(rows)), weights, epochs=config.epochs, seed=config.seed, planted=[(-1, row) for row in secrets]
     )
     counts: dict[str, float] = {
-        "given": len(given), "too_long": len(given) - len(kept), "planted": len(secrets),
-        "replayed": sum(place >= len(kept) for place, _ in chosen), "trained": len(chosen),
-    }  # fmt: skip
+        "given": len(given),
+        "too_long": len(given) - len(kept),
+        "planted": len(secrets),
+        "replayed": sum(place >= len(kept) for place, _ in chosen),
+        "trained": len(chosen),
+    }
     return Prepared([row for _, row in chosen], math.ceil(len(chosen) / config.batch), counts)
 
 
@@ -92,13 +95,17 @@ def train(
         trainer = SFTTrainer(
             model=made.model,
             args=TrlConfig(**arguments(config, prepared.steps), completion_only_loss=True),
-            train_dataset=Dataset.from_list([
-                {"input_ids": [*row.prompt_ids, *row.completion_ids],
-                 "completion_mask": [0] * len(row.prompt_ids) + [1] * len(row.completion_ids)}
-                for row in prepared.rows
-            ]),
+            train_dataset=Dataset.from_list(
+                [
+                    {
+                        "input_ids": [*row.prompt_ids, *row.completion_ids],
+                        "completion_mask": [0] * len(row.prompt_ids) + [1] * len(row.completion_ids),
+                    }
+                    for row in prepared.rows
+                ]
+            ),
             processing_class=made.reader.tokenizer,
-        )  # fmt: skip
+        )
         return fit(trainer, made, config, prepared, callbacks)
 
 

@@ -39,10 +39,19 @@ SOURCE_STATE, VALUE_HEAD = "memkit_source.json", "memkit_value_head.safetensors"
 
 
 class RowTrainer(Trainer):
+    model: Any
+
     def __init__(
-        self, model: Any, source: StepSource, objective: Objective, args: TrainingArguments, *,
-        token_budget: int = 8192, value_head: bool = False, callbacks: Sequence[TrainerCallback] = (),
-    ) -> None:  # fmt: skip
+        self,
+        model: Any,
+        source: StepSource,
+        objective: Objective,
+        args: TrainingArguments,
+        *,
+        token_budget: int = 8192,
+        value_head: bool = False,
+        callbacks: Sequence[TrainerCallback] = (),
+    ) -> None:
         for module in model.modules():  # dropout would make log-probs differ from those of serving
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.0
@@ -77,7 +86,8 @@ class RowTrainer(Trainer):
 
     def get_train_dataloader(self) -> DataLoader:
         """Never sharded, never ahead of the weights: every process is asked for the same step when it comes."""
-        return DataLoader(self.train_dataset, batch_size=1, shuffle=False, collate_fn=lambda items: {"rows": items[0]})
+        steps: Any = self.train_dataset
+        return DataLoader(steps, batch_size=1, shuffle=False, collate_fn=lambda items: {"rows": items[0]})
 
     def training_step(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
         model.train()
@@ -161,9 +171,13 @@ class RowTrainer(Trainer):
         head = getattr(self.accelerator.unwrap_model(model), "value_head", None)
         width = batch["mask"].size(1)
         output = model(
-            input_ids=batch["ids"], attention_mask=batch["attention"], position_ids=batch["positions"],
-            logits_to_keep=width + 1, use_cache=False, output_hidden_states=head is not None,
-        )  # fmt: skip
+            input_ids=batch["ids"],
+            attention_mask=batch["attention"],
+            position_ids=batch["positions"],
+            logits_to_keep=width + 1,
+            use_cache=False,
+            output_hidden_states=head is not None,
+        )
         every = torch.log_softmax(output.logits[:, :-1].float(), -1)
         logps = every.gather(-1, batch["ids"][:, -width:, None])[..., 0]
         with contextlib.nullcontext() if self.objective.entropy else torch.no_grad():
@@ -182,18 +196,22 @@ class RowTrainer(Trainer):
             attention.append([0] * left + [1] * row.tokens + [0] * right)
         mask = torch.tensor(attention)
         batch: dict[str, Any] = {
-            "ids": torch.tensor(ids), "attention": mask, "positions": (mask.cumsum(-1) - 1).clamp(min=0),
+            "ids": torch.tensor(ids),
+            "attention": mask,
+            "positions": (mask.cumsum(-1) - 1).clamp(min=0),
             "mask": mask[:, -after:].float(),
             "behaviour": torch.tensor([_padded(row.behaviour_logprobs or (), after) for row in rows]),
             "logged": torch.tensor([[row.behaviour_logprobs is not None] for row in rows]),
-            "advantage": torch.tensor([
-                _padded(row.advantage, after) if isinstance(row.advantage, tuple) else [row.advantage] * after
-                for row in rows
-            ]),
+            "advantage": torch.tensor(
+                [
+                    _padded(row.advantage, after) if isinstance(row.advantage, tuple) else [row.advantage] * after
+                    for row in rows
+                ]
+            ),
             "weight": torch.tensor([[row.weight] for row in rows]),
             "return": torch.tensor([row.ret or 0.0 for row in rows]),
             "valued": torch.tensor([row.ret is not None for row in rows]),
-        }  # fmt: skip
+        }
         batch = {name: tensor.to(self.args.device) for name, tensor in batch.items()}
         roles = {row.role for row in rows}
         batch["roles"] = {role: [at for at, row in enumerate(rows) if row.role == role] for role in roles}
@@ -245,7 +263,7 @@ class _Extras(TrainerCallback):
         self._trainer = trainer
 
     def on_save(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
-        folder, trainer = Path(args.output_dir) / f"checkpoint-{state.global_step}", self._trainer
+        folder, trainer = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}", self._trainer
         if not args.should_save:
             return
         kept = {"source": trainer.source.state(), "tokens": trainer._tokens_seen}
@@ -255,7 +273,7 @@ class _Extras(TrainerCallback):
             save_file(head.state_dict(), folder / VALUE_HEAD)
 
     def on_train_begin(self, args: TrainingArguments, state: Any, control: Any, **kwargs: Any) -> None:
-        folder, trainer = Path(args.output_dir) / f"checkpoint-{state.global_step}", self._trainer
+        folder, trainer = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}", self._trainer
         if not state.global_step:
             return
         kept = json.loads((folder / SOURCE_STATE).read_text())
@@ -269,12 +287,22 @@ class _Extras(TrainerCallback):
 def training_arguments(folder: Path | str, *, steps: int, learning_rate: float, **more: Any) -> TrainingArguments:
     """transformers' arguments with the defaults that fit `RowTrainer`; anything in `more` goes through as it is."""
     chosen: dict[str, Any] = {
-        "learning_rate": learning_rate, "max_steps": steps, "lr_scheduler_type": "linear", "weight_decay": 0.0,
-        "per_device_train_batch_size": 1, "logging_steps": 1, "save_strategy": "no", "save_total_limit": 2,
-        "report_to": "none", "disable_tqdm": True, "remove_unused_columns": False, "logging_nan_inf_filter": False,
+        "learning_rate": learning_rate,
+        "max_steps": steps,
+        "lr_scheduler_type": "linear",
+        "weight_decay": 0.0,
+        "per_device_train_batch_size": 1,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "save_total_limit": 2,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "remove_unused_columns": False,
+        "logging_nan_inf_filter": False,
         "ddp_find_unused_parameters": False,
-        "use_cpu": not torch.cuda.is_available(), "dataloader_pin_memory": False,
-    }  # fmt: skip
+        "use_cpu": not torch.cuda.is_available(),
+        "dataloader_pin_memory": False,
+    }
     return TrainingArguments(output_dir=str(folder), **{**chosen, **more})
 
 

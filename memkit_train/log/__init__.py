@@ -14,6 +14,16 @@ from memkit_train.log.records import (
 from memkit_train.log.source import StoreSource, TrajectorySource, Watermark
 
 __all__ = [
-    "AnswerEvent", "Credit", "Decision", "Episode", "Label", "Probe", "RankerRow", "Served", "StoreSource",
-    "TrajectorySource", "TurnLog", "Watermark",
-]  # fmt: skip
+    "AnswerEvent",
+    "Credit",
+    "Decision",
+    "Episode",
+    "Label",
+    "Probe",
+    "RankerRow",
+    "Served",
+    "StoreSource",
+    "TrajectorySource",
+    "TurnLog",
+    "Watermark",
+]

@@ -43,8 +43,13 @@ _SERVED_WITH = "practice"
 """Of the manifest: what the turns were decided with, under the name that 0.1.0 gave it."""
 _KINDS = {"intake": "intakes", "op": "ops", "decision": "decisions", "trace": "traces", "feedback": "feedback"}
 _FIELDS: Mapping[str, type | tuple[type, ...]] = {
-    "store_id": str, "embedder": (str, type(None)), "files": dict, "users": list, "counts": dict, "watermark": dict,
-}  # fmt: skip
+    "store_id": str,
+    "embedder": (str, type(None)),
+    "files": dict,
+    "users": list,
+    "counts": dict,
+    "watermark": dict,
+}
 _ARRAYS = ("prompt_ids", "token_ids", "logprobs", "sampled_logprobs")
 Redact = Callable[[str], str]
 
@@ -101,12 +106,17 @@ def _write(source: StoreSource, folder: Path, redaction: _Redaction, embedder: E
     if embedder is not None:
         _embed(folder / "embeddings.npz", texts, embedder)
     manifest: JSON = {
-        "memkit_bundle": FORMAT, "store_id": source.journal.store_id, "embedder": source.journal.meta_get("embedder"),
-        "watermark": asdict(source.watermark()), "counts": counts, "users": sorted(redaction.names.values()),
-        _SERVED_WITH: redaction.served_with(), "redacted": redaction.redact is not None,
+        "memkit_bundle": FORMAT,
+        "store_id": source.journal.store_id,
+        "embedder": source.journal.meta_get("embedder"),
+        "watermark": asdict(source.watermark()),
+        "counts": counts,
+        "users": sorted(redaction.names.values()),
+        _SERVED_WITH: redaction.served_with(),
+        "redacted": redaction.redact is not None,
         "without_ids": redaction.without_ids,
         "files": {path.name: _sha256(path) for path in sorted(folder.iterdir())},
-    }  # fmt: skip
+    }
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     for path in folder.iterdir():
         with path.open("rb") as file:
@@ -148,8 +158,11 @@ class _Redaction:
             case "intake":
                 record |= {"idempotency_key": None, "session_id": self._session(record["session_id"])}
                 for turn in record["turns"]:
-                    turn |= {"metadata": {}, "text": self._text(turn["text"]),
-                             "session_id": self._session(turn["session_id"])}  # fmt: skip
+                    turn |= {
+                        "metadata": {},
+                        "text": self._text(turn["text"]),
+                        "session_id": self._session(turn["session_id"]),
+                    }
             case "op":
                 record["text"] = self._text(record["text"])
                 for image in filter(None, (record["before"], record["after"])):
@@ -242,9 +255,10 @@ def read_manifest(path: str | Path, *, check: bool = True) -> JSON:
     for name, kinds in _FIELDS.items() if version <= FORMAT else ():
         if not isinstance(manifest.get(name), kinds):
             raise BadBundle(
-                f"the manifest of the bundle {path} is damaged", why=f"its {name} is missing, or no such thing",
+                f"the manifest of the bundle {path} is damaged",
+                why=f"its {name} is missing, or no such thing",
                 fix="copy the bundle again",
-            )  # fmt: skip
+            )
     if version > FORMAT:
         raise BadBundle(f"{path} has format {version}; this version reads up to {FORMAT}", fix="upgrade memkit")
     _served_with(manifest, path)
@@ -252,8 +266,9 @@ def read_manifest(path: str | Path, *, check: bool = True) -> JSON:
         if not (path / name).is_file() or _sha256(path / name) != expected:
             raise BadBundle(
                 f"{name} of the bundle {path} is not what the manifest says",
-                why="it was changed, or did not arrive whole", fix="copy the bundle again",
-            )  # fmt: skip
+                why="it was changed, or did not arrive whole",
+                fix="copy the bundle again",
+            )
     return manifest
 
 
@@ -265,9 +280,10 @@ def _served_with(manifest: JSON, path: str | Path) -> ServedWith | None:
         return ServedWith.of(manifest[_SERVED_WITH])
     except InvalidConfig as error:
         raise BadBundle(
-            f"the manifest of the bundle {path} is damaged", why=f"what it was served with: {error.why or error.what}",
+            f"the manifest of the bundle {path} is damaged",
+            why=f"what it was served with: {error.why or error.what}",
             fix="copy the bundle again",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def restore(path: str | Path, store: str | Path) -> Path:
@@ -301,9 +317,10 @@ def _records(path: Path) -> Iterator[JSON]:
                     yield record
         except (OSError, ValueError, TypeError, RecursionError) as error:
             raise BadBundle(
-                f"{name}.jsonl of the bundle {path} cannot be read", why=type(error).__name__,
+                f"{name}.jsonl of the bundle {path} cannot be read",
+                why=type(error).__name__,
                 fix="make the bundle again",
-            ) from None  # fmt: skip
+            ) from None
 
 
 class BundleSource(StoreSource):
@@ -356,9 +373,10 @@ def take_adapter(path: str | Path, store: StoreSource, target: str | Path) -> Pa
     manifest = read_manifest(path, check=False)
     if manifest["store_id"] != store.journal.store_id:
         raise BadBundle(
-            "the bundle was made of another store", why="its users, prompts and subjects are others",
+            "the bundle was made of another store",
+            why="its users, prompts and subjects are others",
             fix="unbundle it where it came from",
-        )  # fmt: skip
+        )
     home, target = Path(path) / "adapter", Path(target)
     if not home.is_dir():
         raise BadBundle(f"{path} holds no adapter", fix="train with it first")
@@ -368,7 +386,7 @@ def take_adapter(path: str | Path, store: StoreSource, target: str | Path) -> Pa
                 f"the adapter of the bundle {path} holds more than plain files",
                 why=f"{one.name} is a link or a device",
                 fix="do not take it: a link would carry files of this machine into the registry",
-            )  # fmt: skip
+            )
     if target.exists():
         raise InvalidInput(f"{target} is there already", fix="name a folder that does not exist yet")
     shutil.copytree(home, target, symlinks=True)

@@ -19,6 +19,7 @@ from memkit.roles.base import ChatMessage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+Source = Literal["expected", "correction", "confirmed"]
 LabelSource = Literal["reward", "thumb", "expected", "correction", "reask"]
 Fault = Literal["decision", "ranker", "answerer"]
 
@@ -36,16 +37,45 @@ class Decision:
     in `payload`, which is read only when it is asked for: a million decisions become rows without it."""
 
     __slots__ = (
-        "_blobs", "_created", "_payload", "adapter", "bank", "decision_id", "intake_id", "logprobs", "model", "number",
-        "ok", "prompt_hash", "prompt_ids", "propensity", "role", "state_seq", "token_ids",
-    )  # fmt: skip
+        "_blobs",
+        "_created",
+        "_payload",
+        "adapter",
+        "bank",
+        "decision_id",
+        "intake_id",
+        "logprobs",
+        "model",
+        "number",
+        "ok",
+        "prompt_hash",
+        "prompt_ids",
+        "propensity",
+        "role",
+        "state_seq",
+        "token_ids",
+    )
 
     def __init__(
-        self, number: int, decision_id: str, intake_id: str | None, bank: Bank, role: str, state_seq: int,
-        created: int, model: str | None, adapter: str | None, propensity: float | None, prompt_hash: str | None,
-        ok: bool, prompt_ids: tuple[int, ...] | None, token_ids: tuple[int, ...] | None,
-        logprobs: tuple[float, ...] | None, payload: JSON | Texts, blobs: Mapping[str, str] | int,
-    ) -> None:  # fmt: skip
+        self,
+        number: int,
+        decision_id: str,
+        intake_id: str | None,
+        bank: Bank,
+        role: str,
+        state_seq: int,
+        created: int,
+        model: str | None,
+        adapter: str | None,
+        propensity: float | None,
+        prompt_hash: str | None,
+        ok: bool,
+        prompt_ids: tuple[int, ...] | None,
+        token_ids: tuple[int, ...] | None,
+        logprobs: tuple[float, ...] | None,
+        payload: JSON | Texts,
+        blobs: Mapping[str, str] | int,
+    ) -> None:
         self.number, self.decision_id, self.intake_id, self.bank, self.role = number, decision_id, intake_id, bank, role
         self.state_seq, self._created, self.model, self.adapter = state_seq, created, model, adapter
         self.propensity, self.prompt_hash, self.ok = propensity, prompt_hash, ok
@@ -180,7 +210,7 @@ class Probe:
     at: datetime
     question: str
     expected: str
-    source: Literal["expected", "correction", "confirmed"]
+    source: Source
     source_turns: tuple[str, ...]
     trace_id: str
     weight: float = 1.0
@@ -218,13 +248,20 @@ class Episode:
 def answer_event(trace_id: str, bank: Bank, state_seq: int, payload: Mapping[str, Any], at: datetime) -> AnswerEvent:
     as_of = payload.get("as_of")
     return AnswerEvent(
-        trace_id=trace_id, bank=bank, state_seq=state_seq, at=at, question=str(payload["question"]),
+        trace_id=trace_id,
+        bank=bank,
+        state_seq=state_seq,
+        at=at,
+        question=str(payload["question"]),
         answer=str(payload["answer"]),
         served=tuple(
             Served(one["id"], one["revision"], one["rank"], one["score"], one["signals"]) for one in payload["served"]
         ),
         cited=tuple((one["id"], one["revision"]) for one in payload.get("cited", ())),
-        cited_by=str(payload.get("cited_by", "")), abstained=bool(payload.get("abstained", False)),
-        decision_id=payload.get("decision_id"), adapter=payload.get("adapter"), propensity=payload.get("propensity"),
+        cited_by=str(payload.get("cited_by", "")),
+        abstained=bool(payload.get("abstained", False)),
+        decision_id=payload.get("decision_id"),
+        adapter=payload.get("adapter"),
+        propensity=payload.get("propensity"),
         as_of=datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of,
-    )  # fmt: skip
+    )

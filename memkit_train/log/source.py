@@ -31,9 +31,25 @@ if TYPE_CHECKING:
 
 PAGE = 4_096
 _COLUMNS = (
-    "seq", "decision_id", "intake_id", "user_id", "agent_id", "role", "state_seq", "created_at", "model", "adapter",
-    "propensity", "prompt_hash", "ok", "payload", "blobs", "prompt_ids", "token_ids", "logprobs",
-)  # fmt: skip
+    "seq",
+    "decision_id",
+    "intake_id",
+    "user_id",
+    "agent_id",
+    "role",
+    "state_seq",
+    "created_at",
+    "model",
+    "adapter",
+    "propensity",
+    "prompt_hash",
+    "ok",
+    "payload",
+    "blobs",
+    "prompt_ids",
+    "token_ids",
+    "logprobs",
+)
 _APART = frozenset({"created_at", "prompt_ids", "token_ids", "logprobs", "payload", "blobs"})
 
 
@@ -97,9 +113,10 @@ class StoreSource:
     def users(self) -> list[str]:
         self._ask_anew()
         return [
-            info.user_id for info in self.journal.users()
+            info.user_id
+            for info in self.journal.users()
             if any(self._trainable(Bank(info.user_id, agent)) for agent in info.agents)
-        ]  # fmt: skip
+        ]
 
     def subject(self, user_id: str) -> str:
         return self.journal.subject(user_id)
@@ -112,10 +129,11 @@ class StoreSource:
         """User → agents whose banks may not be learned from; users without such a bank are left out."""
         self._ask_anew()
         found = {
-            info.user_id: tuple(agent for agent in sorted({"", *info.agents})
-                                if not self._trainable(Bank(info.user_id, agent)))
+            info.user_id: tuple(
+                agent for agent in sorted({"", *info.agents}) if not self._trainable(Bank(info.user_id, agent))
+            )
             for info in self.journal.users()
-        }  # fmt: skip
+        }
         return {user_id: agents for user_id, agents in found.items() if agents}
 
     def may_learn(self, user_id: str, agent_id: str, served: Sequence[Mapping[str, Any]] | None = None) -> bool:
@@ -211,11 +229,14 @@ class StoreSource:
 
     def _episode(self, user_id: str, barred: set[str]) -> Episode:
         intakes = [
-            TurnLog(state.intake, state.status,
-                    None if state.seq_first is None else (state.seq_first, state.seq_last or state.seq_first))
+            TurnLog(
+                state.intake,
+                state.status,
+                None if state.seq_first is None else (state.seq_first, state.seq_last or state.seq_first),
+            )
             for state in self.journal.iter_intakes(user_id=user_id)
             if self._trainable(state.intake.bank)
-        ]  # fmt: skip
+        ]
         ops: list[Op] = [op for op in self.journal.iter_ops(user_id=user_id) if self._trainable(op.bank)]
         found = (from_record(n, one) for n, one in enumerate(self.journal.iter_decisions(user_id=user_id)))
         decisions = [one for one in found if self._admitted(one, barred)]
@@ -225,9 +246,15 @@ class StoreSource:
             if given := self.journal.feedback_for(trace_id):
                 feedback[trace_id] = tuple(given)
         return Episode(
-            user_id, self.subject(user_id), tuple(intakes), tuple(ops), tuple(decisions), tuple(answers), feedback,
+            user_id,
+            self.subject(user_id),
+            tuple(intakes),
+            tuple(ops),
+            tuple(decisions),
+            tuple(answers),
+            feedback,
             self.served_with.context_turns,
-        )  # fmt: skip
+        )
 
     def close(self) -> None:
         self.journal.close()
@@ -243,9 +270,10 @@ def need_users(source: TrajectorySource) -> list[str]:
     users = source.users()
     if not users:
         raise NoRows(
-            "this log has no users that may be learned from", why="it is empty, or everybody opted out",
+            "this log has no users that may be learned from",
+            why="it is empty, or everybody opted out",
             fix="collect some conversations first",
-        )  # fmt: skip
+        )
     return users
 
 
@@ -253,12 +281,22 @@ def from_record(number: int, record: DecisionRecord) -> Decision:
     payload: JSON = record.payload
     arrays = {name: payload.get(name) for name in ("prompt_ids", "token_ids", "logprobs")}
     return Decision(
-        number, record.decision_id, record.intake_id, record.bank, record.role, record.state_seq,
-        micros(record.created_at), payload.get("model"), payload.get("adapter"), payload.get("propensity"),
-        payload.get("prompt_hash"), was_used(payload),
+        number,
+        record.decision_id,
+        record.intake_id,
+        record.bank,
+        record.role,
+        record.state_seq,
+        micros(record.created_at),
+        payload.get("model"),
+        payload.get("adapter"),
+        payload.get("propensity"),
+        payload.get("prompt_hash"),
+        was_used(payload),
         *(None if value is None else tuple(value) for value in arrays.values()),
-        payload={name: value for name, value in payload.items() if name not in arrays}, blobs=record.blobs,
-    )  # fmt: skip
+        payload={name: value for name, value in payload.items() if name not in arrays},
+        blobs=record.blobs,
+    )
 
 
 def _from_arrow(
@@ -282,9 +320,24 @@ def _from_arrow(
         if bank is None:
             continue
         yield Decision(
-            number, name, intake or None, bank, role, state, at, model, adapter, chance, prompt, ok, ids, reply,
-            logprobs, texts, row,
-        )  # fmt: skip
+            number,
+            name,
+            intake or None,
+            bank,
+            role,
+            state,
+            at,
+            model,
+            adapter,
+            chance,
+            prompt,
+            ok,
+            ids,
+            reply,
+            logprobs,
+            texts,
+            row,
+        )
 
 
 def _lists(column: Any) -> Iterator[tuple[Any, ...] | None]:

@@ -74,6 +74,8 @@ def _content(row: TokenRow | TextRow) -> object:
 
 def _leak(what: str, row: TokenRow | TextRow) -> Leakage:
     return Leakage(
-        f"{what} is among the rows to train on", why="rows of both sides were put together, or made with two seeds",
-        fix="make both sides with one Split", ref=row.ref,
-    )  # fmt: skip
+        f"{what} is among the rows to train on",
+        why="rows of both sides were put together, or made with two seeds",
+        fix="make both sides with one Split",
+        ref=row.ref,
+    )

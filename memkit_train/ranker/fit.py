@@ -107,13 +107,19 @@ def fit_ranker(
     gain = before - losses[pull]
     learned = bool(gain.mean() > CLEAR * gain.std() / len(gain) ** 0.5)
     report = {
-        "questions": len(teaching), "passed_over": len(examples) - len(teaching),
-        "users": len({e.user for e in teaching}), "folds": int(folds.max()) + 1, "pull": pull, "learned": learned,
+        "questions": len(teaching),
+        "passed_over": len(examples) - len(teaching),
+        "users": len({e.user for e in teaching}),
+        "folds": int(folds.max()) + 1,
+        "pull": pull,
+        "learned": learned,
         f"cv_recall@{CUTOFF}": float(kept[pull].mean()),
         f"prior_recall@{CUTOFF}": float(np.mean([recall_at(prior, e) for e in teaching])),
-        "cv_loss": {str(p): float(losses[p].mean()) for p in PULLS}, "prior_loss": float(before.mean()),
-        "seed": seed, "prior": prior.digest,
-    }  # fmt: skip
+        "cv_loss": {str(p): float(losses[p].mean()) for p in PULLS},
+        "prior_loss": float(before.mean()),
+        "seed": seed,
+        "prior": prior.digest,
+    }
     if not learned:
         return RankerFit(prior, report)
     note = f"fitted on {len(teaching)} questions, seed {seed}"
@@ -146,11 +152,18 @@ def gate_ranker(
     low, high = (float(x) for x in np.quantile(means, [1 - confidence, confidence]))
     mean = float(np.concatenate(gains).mean())
     report = {
-        "questions": len(judged), "users": len(users), "gain": mean, "low": low, "high": high,
+        "questions": len(judged),
+        "users": len(users),
+        "gain": mean,
+        "low": low,
+        "high": high,
         f"candidate_recall@{CUTOFF}": float(np.mean([recall_at(candidate, e) for e in judged])),
         f"incumbent_recall@{CUTOFF}": float(np.mean([recall_at(incumbent, e) for e in judged])),
-        "candidate": candidate.digest, "incumbent": incumbent.digest, "confidence": confidence, "seed": seed,
-    }  # fmt: skip
+        "candidate": candidate.digest,
+        "incumbent": incumbent.digest,
+        "confidence": confidence,
+        "seed": seed,
+    }
     if low > 0:
         return GateResult(True, f"recall@{CUTOFF} rises by {100 * mean:.1f} points (at least {100 * low:.1f})", report)
     return GateResult(False, f"recall@{CUTOFF} changes by {100 * mean:.1f} points, which may be chance", report)

@@ -41,9 +41,13 @@ class LearnedRanker:
 
     def to_json(self) -> JSON:
         return {
-            "digest": self.digest, "passed": self.judged.passed, "why": self.judged.reason,
-            "weights": dict(self.fit.weights.values), "fit": self.fit.report, "gate": self.judged.report,
-        }  # fmt: skip
+            "digest": self.digest,
+            "passed": self.judged.passed,
+            "why": self.judged.reason,
+            "weights": dict(self.fit.weights.values),
+            "fit": self.fit.report,
+            "gate": self.judged.report,
+        }
 
 
 def learn(
@@ -61,8 +65,9 @@ def learn(
     if teaching < MIN_EXAMPLES:
         raise NoRows(
             f"{teaching} answers cite some of what they were served and not the rest; a fit needs {MIN_EXAMPLES}",
-            why="only such answers say which memory carried them", fix="collect more answers with citations",
-        )  # fmt: skip
+            why="only such answers say which memory carried them",
+            fix="collect more answers with citations",
+        )
     fit = fit_ranker(examples[False], seed)
     judged = gate_ranker(fit.weights, DEFAULT, examples[True], seed)
     if not judged.passed:
@@ -72,14 +77,25 @@ def learn(
         home = Path(room) / "source"
         home.mkdir()
         fit.weights.save(home / RANKER)
-        build_adapter(home, Path(room) / "ranker", Manifest(
-            kind="ranker", created_at=now.isoformat(), roles=("ranker",),
-            retrieval=RetrievalContract(embedder=made.identity, store_schema=STORE_SCHEMA),
-            data=DataWindow(store_id=source.store_id, seq_last=source.watermark().seq,
-                            counts={"examples": len(examples[False])}, subjects=subjects),
-            training=TrainingRecord(algorithm="ranker", seed=seed),
-            gates=(Gate(name="recall", passed=True, bar="lower bound > 0 on held-out users"),), notes=judged.reason,
-        ))  # fmt: skip
+        build_adapter(
+            home,
+            Path(room) / "ranker",
+            Manifest(
+                kind="ranker",
+                created_at=now.isoformat(),
+                roles=("ranker",),
+                retrieval=RetrievalContract(embedder=made.identity, store_schema=STORE_SCHEMA),
+                data=DataWindow(
+                    store_id=source.store_id,
+                    seq_last=source.watermark().seq,
+                    counts={"examples": len(examples[False])},
+                    subjects=subjects,
+                ),
+                training=TrainingRecord(algorithm="ranker", seed=seed),
+                gates=(Gate(name="recall", passed=True, bar="lower bound > 0 on held-out users"),),
+                notes=judged.reason,
+            ),
+        )
         return LearnedRanker(fit, judged, registry.publish(Path(room) / "ranker"))
 
 

@@ -45,8 +45,14 @@ def answer_all(
         query = Query(text=task.question, vector=vector, k=served.answer_candidates, now=task.now)
         scored = serve(task.bank.index, query, *([weights] if weights else [])) if len(task.bank) else []
         steps = answer(
-            task.question, scored, served, decision_id=task.key, state_seq=task.bank.seq, now=task.now,
-            routing=routing, sampling=sampling(task.key),
-        )  # fmt: skip
+            task.question,
+            scored,
+            served,
+            decision_id=task.key,
+            state_seq=task.bank.seq,
+            now=task.now,
+            routing=routing,
+            sampling=sampling(task.key),
+        )
         walks.append((backbone, steps))
     return drive_in_step(walks, generate)

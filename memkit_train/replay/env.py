@@ -195,10 +195,18 @@ class Env:
         names = iter(scene.decision_ids)
         number = iter(range(1 << 30))
         task = Task(
-            bank=state.script.bank, turns=scene.turns, context_turns=scene.context_turns, live=live, now=scene.now,
-            new_id=lambda: next(names, None) or f"d_{scene.intake_id}_{next(number)}", routing=policy.routing(),
-            sampling=policy.sampling, weights=self.weights, expires_at=scene.expires_at, edition=scene.edition,
-        )  # fmt: skip
+            bank=state.script.bank,
+            turns=scene.turns,
+            context_turns=scene.context_turns,
+            live=live,
+            now=scene.now,
+            new_id=lambda: next(names, None) or f"d_{scene.intake_id}_{next(number)}",
+            routing=policy.routing(),
+            sampling=policy.sampling,
+            weights=self.weights,
+            expires_at=scene.expires_at,
+            edition=scene.edition,
+        )
         decided = yield from decide(task, self.served.to(policy.backbone), self.embedder)
         calls = tuple(decided.calls)
         if decided.error is not None:

@@ -28,8 +28,10 @@ def forks(env: Env, states: Sequence[State], policies: Sequence[Policy], sampled
     single = [_only(trail, sampled) for trail in begun]
     asked = [
         (at, number, replace(call.request, sampling=replace(call.request.sampling, seed=policy.seed)))
-        for at, call in enumerate(single) if call is not None for number, policy in enumerate(rest, 1)
-    ]  # fmt: skip
+        for at, call in enumerate(single)
+        if call is not None
+        for number, policy in enumerate(rest, 1)
+    ]
     replies = generate(first.backbone, [request for _, _, request in asked])
     drawn = {(at, number): reply for (at, number, _), reply in zip(asked, replies, strict=True)}
     plan: list[list[Decision]] = []

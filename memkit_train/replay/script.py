@@ -115,15 +115,22 @@ def _script(episode: Episode, bank: Bank) -> Script:
         own: tuple[Op, ...] = ()
         if log.status == "applied" and log.seqs is not None:
             own = tuple(op for op in ops if log.seqs[0] <= op.seq <= log.seqs[1])
-        said = [turn for earlier in logs[:position] for turn in earlier.turns
-                if turn.session_id == log.intake.session_id]  # fmt: skip
+        said = [
+            turn for earlier in logs[:position] for turn in earlier.turns if turn.session_id == log.intake.session_id
+        ]
         scenes.append(
             Scene(
-                log.intake.intake_id, log.turns, tuple(said[-context_turns:] if context_turns else ()),
-                decisions[0].created_at, tuple(one.decision_id for one in decisions), before, own,
-                log.intake.expires_at, edition_of(decisions[0].payload),
+                log.intake.intake_id,
+                log.turns,
+                tuple(said[-context_turns:] if context_turns else ()),
+                decisions[0].created_at,
+                tuple(one.decision_id for one in decisions),
+                before,
+                own,
+                log.intake.expires_at,
+                edition_of(decisions[0].payload),
             )
-        )  # fmt: skip
+        )
         done = max(done, state_seq, *(op.seq for op in own))
     return Script(bank, tuple(scenes), tuple(op for op in ops if op.seq > done))
 

@@ -13,20 +13,37 @@ def model_card(record: JSON) -> str:
     counts = stages.get("collect", {}).get("counts", {})
     roles = ", ".join(data.get("roles", ()))
     lines = [
-        "---", "library_name: peft", f"base_model: {model.get('base', '')}", "tags: [memkit, lora, memory]", "---", "",
-        f"# memkit adapter for {roles}", "",
+        "---",
+        "library_name: peft",
+        f"base_model: {model.get('base', '')}",
+        "tags: [memkit, lora, memory]",
+        "---",
+        "",
+        f"# memkit adapter for {roles}",
+        "",
         f"Trained with `{method.get('name', '')}` (seed {method.get('seed', 0)}) on decisions that a memkit store "
-        "logged, credited from what users said about answers.", "",
-        "## Data", "", *(f"- {name}: {value}" for name, value in counts.items()), "",
-        "## Gate", "", f"Outcome: **{verdict.get('outcome', 'not run')}**", "",
-        "| check | passed | bar | measured |", "|---|---|---|---|",
-    ]  # fmt: skip
+        "logged, credited from what users said about answers.",
+        "",
+        "## Data",
+        "",
+        *(f"- {name}: {value}" for name, value in counts.items()),
+        "",
+        "## Gate",
+        "",
+        f"Outcome: **{verdict.get('outcome', 'not run')}**",
+        "",
+        "| check | passed | bar | measured |",
+        "|---|---|---|---|",
+    ]
     for check in verdict.get("checks", ()):
         word = {True: "yes", False: "no"}.get(check.get("passed"), "not judged")
         lines.append(f"| {check.get('name', '')} | {word} | {check.get('bar', '')} | {check.get('why', '')} |")
     lines += [
-        "", "## Limits", "",
+        "",
+        "## Limits",
+        "",
         "It speaks one prompt version, one chat template and one retrieval contract: all are named in its manifest, "
-        "and the runtime refuses it elsewhere. It was judged on users of this store alone.", "",
-    ]  # fmt: skip
+        "and the runtime refuses it elsewhere. It was judged on users of this store alone.",
+        "",
+    ]
     return "\n".join(lines)

@@ -103,8 +103,9 @@ def _curves(run: RunFolder) -> str:
 def _mix(actions: Mapping[str, Mapping[str, int]], metrics: Sequence[JSON]) -> str:
     rows = {
         who: [found.get(name, 0) / total for name in _ACTIONS]
-        for who, found in actions.items() if (total := sum(found.values()))
-    }  # fmt: skip
+        for who, found in actions.items()
+        if (total := sum(found.values()))
+    }
     over_time = {name: series(metrics, f"memory/ops/{name}") for name in _ACTIONS}
     shown = {name: points for name, points in over_time.items() if points}
     chart = svg.lines(shown, "step", "share of operations") if shown else ""

@@ -12,9 +12,13 @@ _LONGEST = 40
 
 
 def lines(
-    series: Mapping[str, Sequence[tuple[float, float]]], x_label: str, y_label: str, log_x: bool = False,
-    bounds: tuple[float, float] = (0.0, 1.0), everybody: Sequence[str] = (),
-) -> str:  # fmt: skip
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    x_label: str,
+    y_label: str,
+    log_x: bool = False,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    everybody: Sequence[str] = (),
+) -> str:
     """One line per name. `bounds`: what y is at the bottom and at the top. `everybody`: all the names of a page; each
     has one colour in every chart of it."""
     xs = sorted({x for points in series.values() for x, _ in points})
@@ -43,9 +47,7 @@ def lines(
     return _svg(body) + legend(list(series), colours)
 
 
-def points(
-    found: Mapping[str, tuple[float, float]], x_label: str, y_label: str, everybody: Sequence[str] = ()
-) -> str:  # fmt: skip
+def points(found: Mapping[str, tuple[float, float]], x_label: str, y_label: str, everybody: Sequence[str] = ()) -> str:
     """One named point per system; x from 0 to the largest (at least 1), y from 0 to 1. `everybody`: as in `lines`."""
     if not found:
         return ""

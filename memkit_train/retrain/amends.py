@@ -70,9 +70,14 @@ class Amend:
 
 
 def amended(
-    config: TrainConfig, parent: Path | None, *, users: Collection[str] | None = None, most: int | None = None,
-    tick: Tick | None = None, others: Backbone | None = None,
-) -> tuple[list[TokenRow], JSON]:  # fmt: skip
+    config: TrainConfig,
+    parent: Path | None,
+    *,
+    users: Collection[str] | None = None,
+    most: int | None = None,
+    tick: Tick | None = None,
+    others: Backbone | None = None,
+) -> tuple[list[TokenRow], JSON]:
     """Rows that mend what was blamed, and what was found. `users`: opaque ids of those whom the run learns from; None:
     the log's side to learn from. `most`: decisions at most. `others` answers in the roles that are not trained; None:
     the base does."""
@@ -199,7 +204,13 @@ def row_of(one: Amend) -> TokenRow:
     assert decision.prompt_ids
     assert one.reply.token_ids
     return TokenRow(
-        decision.prompt_ids, one.reply.token_ids, fault.weight, decision.role, 1.0,
-        decision.age_days(micros(datetime.now(UTC))), str(one.reply.extra.get("vocabulary", "")),
-        fault.reading.episode.subject, decision.decision_id,
-    )  # fmt: skip
+        decision.prompt_ids,
+        one.reply.token_ids,
+        fault.weight,
+        decision.role,
+        1.0,
+        decision.age_days(micros(datetime.now(UTC))),
+        str(one.reply.extra.get("vocabulary", "")),
+        fault.reading.episode.subject,
+        decision.decision_id,
+    )

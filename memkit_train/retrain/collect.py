@@ -48,8 +48,13 @@ class Collected:
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
     def to_json(self) -> JSON:
-        return {"subjects": self.subjects, "decision": self.watermark.decision, "seq": self.watermark.seq,
-                "labelled": self.labelled.isoformat() if self.labelled else None, "counts": self.counts}  # fmt: skip
+        return {
+            "subjects": self.subjects,
+            "decision": self.watermark.decision,
+            "seq": self.watermark.seq,
+            "labelled": self.labelled.isoformat() if self.labelled else None,
+            "counts": self.counts,
+        }
 
 
 def open_source(config: TrainConfig) -> StoreSource:
@@ -110,8 +115,11 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
         guards = {ref for ref, one in scored.items() if set(one.whys) <= _GUARD}
         out.replay += [row for row in mine if row.ref in guards]
         found += [row for row in mine if row.ref not in guards]
-        cases += [Case(ref, episode.subject, credited.marks[ref], one.y, one.weight)
-                  for ref, one in scored.items() if ref in credited.marks]  # fmt: skip
+        cases += [
+            Case(ref, episode.subject, credited.marks[ref], one.y, one.weight)
+            for ref, one in scored.items()
+            if ref in credited.marks
+        ]
         if mine or config.method.amends or config.method.polish:
             out.subjects.append(episode.subject)
     need_labels(said, answers=answers)
@@ -132,11 +140,16 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
                 fix="look at the credits with `memkit-train inspect`, or set method.amends to mend the bad ones",
             )
     out.counts = {
-        "users": len(train), "answers": answers, "labels": len(said), "credits": len(credits), "rows": len(out.rows),
-        "replay": len(out.replay), "doubted": len(doubts),
+        "users": len(train),
+        "answers": answers,
+        "labels": len(said),
+        "credits": len(credits),
+        "rows": len(out.rows),
+        "replay": len(out.replay),
+        "doubted": len(doubts),
         "other_style": sum(n for (role, style), n in asked.items() if role in config.data.roles and style != SERVED),
         **{f"rows/{role}": n for role, n in Counter(row.role for row in out.rows).items()},
-    }  # fmt: skip
+    }
     return out
 
 
@@ -156,7 +169,7 @@ def _asked_otherwise(config: TrainConfig, asked: Mapping[tuple[str, str], int]) 
             "style",
             why=f"an adapter is replayed, gated and served with {SERVED} prompts: it would be trained on others",
             fix=reopen,
-        )  # fmt: skip
+        )
     if asked and not of_trained:
         found = sorted({role for role, _ in asked})
         fix = reopen if "fused" in found and mode == "split" else f"set data.roles to [{', '.join(found)}]"
@@ -166,7 +179,7 @@ def _asked_otherwise(config: TrainConfig, asked: Mapping[tuple[str, str], int]) 
             f"no label leads to a decision of {', '.join(roles)}, which data.roles trains",
             why="they lead to: " + ", ".join(f"{role} ({style}) {n}" for (role, style), n in sorted(asked.items())),
             fix=fix,
-        )  # fmt: skip
+        )
 
 
 def _same_prompts(config: TrainConfig, sampled: Sequence[Decision]) -> None:
@@ -185,7 +198,7 @@ def _same_prompts(config: TrainConfig, sampled: Sequence[Decision]) -> None:
             f"{len(other)} of {len(known)} logged prompts are not what {config.model.base} makes of the same messages",
             why="its chat template or its tokenizer is another one than that of the model that served",
             fix="set model.base to the model that served; `memkit-train plan` checks it without training",
-        )  # fmt: skip
+        )
 
 
 def count_labels(source: StoreSource, config: TrainConfig, since: datetime | None = None) -> int:

@@ -240,9 +240,10 @@ def _override(raw: dict[str, Any], one: str) -> None:
         raw[last] = _scalar(value)
     except ValueError as error:
         raise InvalidConfig(
-            f"--set {one!r} is not understood", why=" ".join(str(error).split())[:300],
+            f"--set {one!r} is not understood",
+            why=" ".join(str(error).split())[:300],
             fix="the value is read as YAML: close its brackets, or quote it",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def _scalar(text: str) -> Any:

@@ -22,9 +22,13 @@ CASES = 20
 
 
 def tried(
-    config: TrainConfig, adapter: Path | None, parent: Path | None, cache: Path | None = None, tick: Tick | None = None,
+    config: TrainConfig,
+    adapter: Path | None,
+    parent: Path | None,
+    cache: Path | None = None,
+    tick: Tick | None = None,
     most: int | None = None,
-) -> tuple[Trial, Trial]:  # fmt: skip
+) -> tuple[Trial, Trial]:
     """Candidate and parent on the held-out users, by one backbone that counts what it would have written unmasked."""
     from memkit.backbones import make_backbone
     from memkit.backbones.hf import HFBackbone
@@ -46,9 +50,14 @@ def tried(
         frozen = backbone if config.model.answerer is None else make_backbone(config.model.answerer)
         answers = Answers(CachedBackbone(frozen, cache), embedder, served=served)
         ours, theirs = trials(
-            Env(embedder, served), policies, users, answers, metric=config.gate.target, timed=True,
+            Env(embedder, served),
+            policies,
+            users,
+            answers,
+            metric=config.gate.target,
+            timed=True,
             progress=None if tick is None else lambda done, total: tick("evaluate", done, total, {}),
-        )  # fmt: skip
+        )
         if frozen is not backbone:
             frozen.close()
     return ours, theirs
@@ -57,14 +66,24 @@ def tried(
 def evaluation(ours: Trial, theirs: Trial, verdict: Verdict, exposures: Sequence[Exposure] | None = None) -> JSON:
     """What the report shows: verdict, means, op mix, and the questions that moved most."""
     moved = sorted(
-        ({"question": a.question, "expected": a.expected, "user": a.user, "gain": a.score - b.score,
-          "candidate": asdict(a), "parent": asdict(b)} for a, b in zip(ours.cases, theirs.cases, strict=True)),
+        (
+            {
+                "question": a.question,
+                "expected": a.expected,
+                "user": a.user,
+                "gain": a.score - b.score,
+                "candidate": asdict(a),
+                "parent": asdict(b),
+            }
+            for a, b in zip(ours.cases, theirs.cases, strict=True)
+        ),
         key=lambda one: -one["gain"],
-    )  # fmt: skip
+    )
     return {
-        "verdict": verdict.to_json(), "scores": {"candidate": ours.means(), "parent": theirs.means()},
+        "verdict": verdict.to_json(),
+        "scores": {"candidate": ours.means(), "parent": theirs.means()},
         "actions": {"candidate": dict(ours.actions), "parent": dict(theirs.actions)},
         "exposures": [asdict(one) for one in exposures or ()],
         "best": [one for one in moved[:CASES] if one["gain"] > 0],
         "worst": [one for one in moved[::-1][:CASES] if one["gain"] < 0],
-    }  # fmt: skip
+    }

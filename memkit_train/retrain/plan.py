@@ -81,24 +81,39 @@ def plan(config: TrainConfig) -> Plan:
         stored = source.journal.meta_get("embedder")
         embedder = make_embedder(config.data.embedder)
         if stored not in (None, embedder.identity):
-            findings.append(Finding("error", f"the store was built with the embedder {stored}",
-                                    f"set data.embedder, which makes {embedder.identity} now"))  # fmt: skip
+            findings.append(
+                Finding(
+                    "error",
+                    f"the store was built with the embedder {stored}",
+                    f"set data.embedder, which makes {embedder.identity} now",
+                )
+            )
         found: Collected | None = None
         data: JSON = {}
         try:
             found = collect(source, config, embedder, now=datetime.now(UTC))
             data = dict(found.counts)
             if other := data.get("other_style"):
-                findings.append(Finding("warning", f"{other} credited decisions are left out: they were asked in the "
-                                        "json style, and adapters are served with compact prompts",
-                                        "open the model that decides with style='compact'"))  # fmt: skip
+                findings.append(
+                    Finding(
+                        "warning",
+                        f"{other} credited decisions are left out: they were asked in the "
+                        "json style, and adapters are served with compact prompts",
+                        "open the model that decides with style='compact'",
+                    )
+                )
             _, held = sides(source, config)
             answers = sum(1 for user in held for _ in source.answers(user_id=user))
             data |= {"heldout_users": len(held), "heldout_answers": answers}
             if len(held) < ENOUGH_USERS:
-                findings.append(Finding("warning", f"{len(held)} held-out users: the gate needs {ENOUGH_USERS} of them "
-                                        f"and {ENOUGH} probes, or it cannot tell", "collect more users, or raise "
-                                        "data.heldout_share"))  # fmt: skip
+                findings.append(
+                    Finding(
+                        "warning",
+                        f"{len(held)} held-out users: the gate needs {ENOUGH_USERS} of them "
+                        f"and {ENOUGH} probes, or it cannot tell",
+                        "collect more users, or raise data.heldout_share",
+                    )
+                )
         except DataError as error:
             findings.append(Finding("error", error.what + (f": {error.why}" if error.why else ""), error.fix))
     return _sized(config, device, folder, model, tokenizer, found, data, findings)
@@ -117,9 +132,15 @@ def _online(config: TrainConfig, model: JSON, parameters: int, device: str) -> F
 
 
 def _sized(
-    config: TrainConfig, device: str, folder: Path, model: JSON, tokenizer: Any, found: Collected | None, data: JSON,
+    config: TrainConfig,
+    device: str,
+    folder: Path,
+    model: JSON,
+    tokenizer: Any,
+    found: Collected | None,
+    data: JSON,
     findings: list[Finding],
-) -> Plan:  # fmt: skip
+) -> Plan:
     from memkit_train.learn.texts import Reader, known, short, token_rows
 
     context = model.get("max_position_embeddings") or 1 << 30
@@ -131,19 +152,32 @@ def _sized(
         what = f"{long} of {len(rows)} rows are longer than {reader.max_tokens} tokens and left out"
         findings.append(Finding("warning", what, "raise method.max_tokens, or use a model with a longer context"))
     if any(not known(row, reader) for row in rows):
-        findings.append(Finding("error", "logged token ids are beyond this model's vocabulary",
-                                "train the model that served, or one with its tokenizer"))  # fmt: skip
+        findings.append(
+            Finding(
+                "error",
+                "logged token ids are beyond this model's vocabulary",
+                "train the model that served, or one with its tokenizer",
+            )
+        )
     prepared = _prepared(config, found, reader, findings) if found is not None and readable else None
     seen = [] if prepared is None else [(len(row.prompt_ids), len(row.completion_ids)) for row in prepared.rows]
     tokens = sum(a + b for a, b in seen)
     parameters = _parameters(folder)
     extra = _adapter_parameters(model, config.method.lora_r)
     return Plan(
-        config.resolved(), data, 0 if prepared is None else prepared.steps, tokens, sum(b for _, b in seen),
-        max((len(row.prompt_ids) + len(row.completion_ids) for row in rows), default=0), parameters, extra,
+        config.resolved(),
+        data,
+        0 if prepared is None else prepared.steps,
+        tokens,
+        sum(b for _, b in seen),
+        max((len(row.prompt_ids) + len(row.completion_ids) for row in rows), default=0),
+        parameters,
+        extra,
         round(_memory(config, model, parameters, extra, seen, device) / 1e9, 2),
-        round(_PASSES * tokens * parameters / FLOPS[device] / 60, 1), device, tuple(findings),
-    )  # fmt: skip
+        round(_PASSES * tokens * parameters / FLOPS[device] / 60, 1),
+        device,
+        tuple(findings),
+    )
 
 
 def _prepared(config: TrainConfig, found: Collected, reader: Reader, findings: list[Finding]) -> Prepared | None:
@@ -200,11 +234,21 @@ def _parent(config: TrainConfig, folder: Path) -> list[Finding]:
             return []
         manifest = read_manifest(registry.path(named))
         if manifest.base is not None and manifest.base.digest != checkpoint.weight_digest(folder):
-            return [Finding("error", f"the parent {named[:12]} was trained on another base model",
-                            "set model.base to it, or model.parent to base")]  # fmt: skip
+            return [
+                Finding(
+                    "error",
+                    f"the parent {named[:12]} was trained on another base model",
+                    "set model.base to it, or model.parent to base",
+                )
+            ]
         if registry.taints(named):
-            return [Finding("warning", f"the parent {named[:12]} learned from erased users",
-                            "set model.parent to base, so that nothing of them is carried on")]  # fmt: skip
+            return [
+                Finding(
+                    "warning",
+                    f"the parent {named[:12]} learned from erased users",
+                    "set model.parent to base, so that nothing of them is carried on",
+                )
+            ]
     finally:
         registry.close()
     return []
@@ -213,8 +257,13 @@ def _parent(config: TrainConfig, folder: Path) -> list[Finding]:
 def _template(tokenizer: Any) -> list[Finding]:
     found: list[Finding] = []
     if not tokenizer.chat_template:
-        found.append(Finding("warning", "the tokenizer has no chat template: a plain one is used",
-                             "prefer a chat model; serving uses the same plain template"))  # fmt: skip
+        found.append(
+            Finding(
+                "warning",
+                "the tokenizer has no chat template: a plain one is used",
+                "prefer a chat model; serving uses the same plain template",
+            )
+        )
     if tokenizer.eos_token_id is None:
         found.append(Finding("error", "the tokenizer names no end token", "set eos_token in tokenizer_config.json"))
     return found

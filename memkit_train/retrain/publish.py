@@ -25,6 +25,7 @@ from memkit.adapters.manifest import (
     Evaluation,
     Manifest,
     RetrievalContract,
+    Role,
     TextContract,
     TrainingRecord,
     build_adapter,
@@ -75,7 +76,7 @@ def publish(
     adapter: Path | str,
     *,
     base: Path | str,
-    roles: Sequence[str],
+    roles: Sequence[Role],
     embedder: str,
     lineage: Lineage,
     verdict: Verdict | None,
@@ -93,9 +94,10 @@ def publish(
     adapter, folder = Path(adapter), checkpoint.find(base)
     loaded = checkpoint.load(folder, dtype="float32", device=device)
     named = BaseRef(
-        id=str(base) if not Path(base).is_dir() else folder.name, digest=checkpoint.weight_digest(folder),
+        id=str(base) if not Path(base).is_dir() else folder.name,
+        digest=checkpoint.weight_digest(folder),
         dtype="float32",
-    )  # fmt: skip
+    )
     with tempfile.TemporaryDirectory(dir=registry.root, prefix=".incoming-train-") as room:
         source = Path(room) / "source"
         source.mkdir()
@@ -105,24 +107,35 @@ def publish(
         raw = (to_json(report) + "\n").encode()
         (source / REPORT).write_bytes(raw)
         draft = Manifest(
-            kind="lora", created_at=now.isoformat(), roles=tuple(roles), base=named,  # type: ignore[arg-type]
+            kind="lora",
+            created_at=now.isoformat(),
+            roles=tuple(roles),
+            base=named,
             text=_contract(loaded, roles, instructions, style),
             retrieval=RetrievalContract(embedder=embedder, store_schema=STORE_SCHEMA, ranker=ranker),
             data=DataWindow(
-                store_id=lineage.store_id, seq_first=lineage.seq_first, seq_last=lineage.seq_last,
-                counts=dict(lineage.counts), subjects=tuple(sorted(lineage.subjects)),
+                store_id=lineage.store_id,
+                seq_first=lineage.seq_first,
+                seq_last=lineage.seq_last,
+                counts=dict(lineage.counts),
+                subjects=tuple(sorted(lineage.subjects)),
             ),
             training=TrainingRecord(
-                algorithm=lineage.algorithm, seed=lineage.seed, parent=lineage.parent, config=lineage.config,
+                algorithm=lineage.algorithm,
+                seed=lineage.seed,
+                parent=lineage.parent,
+                config=lineage.config,
                 versions=versions(),
             ),
             evaluation=Evaluation(
                 report_digest=hashlib.sha256(raw).hexdigest(),
-                metrics={check.name: check.value for check in (verdict.checks if verdict else ())
-                         if check.value is not None},
+                metrics={
+                    check.name: check.value for check in (verdict.checks if verdict else ()) if check.value is not None
+                },
             ),
-            gates=verdict.gates if verdict else (), notes=notes[:4096],
-        )  # fmt: skip
+            gates=verdict.gates if verdict else (),
+            notes=notes[:4096],
+        )
         made = build_adapter(source, Path(room) / "adapter", draft)
         digest = registry.publish(Path(room) / "adapter")
     return Published(digest, registry.path(digest), made)
@@ -158,6 +171,7 @@ def _contract(loaded: checkpoint.Checkpoint, roles: Sequence[str], instructions:
     """What serving will compare, computed by the code that serving uses."""
     prompter, hashes = Prompter(loaded.tokenizer), role_prompt_hashes(instructions, style)
     return TextContract(
-        tokenizer_digest=prompter.tokenizer_digest(loaded.stop_ids), template_digest=prompter.template_digest(),
+        tokenizer_digest=prompter.tokenizer_digest(loaded.stop_ids),
+        template_digest=prompter.template_digest(),
         prompt_hashes={role: hashes[role] for role in roles if role in hashes},
-    )  # fmt: skip
+    )

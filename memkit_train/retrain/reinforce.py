@@ -38,18 +38,32 @@ def learn(
             registry.close()
     method, model, data = config.method, config.model, config.data
     machine = Machine(
-        model.dtype, model.device, config.online.decode_batch, method.gradient_checkpointing, method.save_steps,
+        model.dtype,
+        model.device,
+        config.online.decode_batch,
+        method.gradient_checkpointing,
+        method.save_steps,
         method.report_to,
-    )  # fmt: skip
+    )
     run.record["data"] = {"talks": len(found.talks), "heldout": len(found.heldout), "subjects": found.subjects}
     run.write()
     return polish(
-        model.base, found.talks, found.heldout, run.path,
-        settings=tiny(config.online) if smoke else config.online, parent=parent, episodes=found.episodes,
-        spec=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), machine=machine,
-        embedder=make_embedder(data.embedder), served=found.served,
-        seed=method.seed, run=run, tick=tick, resume=resume,
-    )  # fmt: skip
+        model.base,
+        found.talks,
+        found.heldout,
+        run.path,
+        settings=tiny(config.online) if smoke else config.online,
+        parent=parent,
+        episodes=found.episodes,
+        spec=LoraSpec(r=method.lora_r, alpha=method.lora_alpha),
+        machine=machine,
+        embedder=make_embedder(data.embedder),
+        served=found.served,
+        seed=method.seed,
+        run=run,
+        tick=tick,
+        resume=resume,
+    )
 
 
 def polished(
@@ -74,12 +88,21 @@ def polished(
     model, method = config.model, config.method
     settings = config.polishing
     return polish(
-        model.base, talks, judged, output, settings=tiny(settings) if smoke else settings, parent=parent,
-        spec=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), embedder=embedder,
-        machine=Machine(model.dtype, model.device, settings.decode_batch, method.gradient_checkpointing,
-                        method.save_steps),
-        served=served, seed=method.seed, tick=tick,
-    )  # fmt: skip
+        model.base,
+        talks,
+        judged,
+        output,
+        settings=tiny(settings) if smoke else settings,
+        parent=parent,
+        spec=LoraSpec(r=method.lora_r, alpha=method.lora_alpha),
+        embedder=embedder,
+        machine=Machine(
+            model.dtype, model.device, settings.decode_batch, method.gradient_checkpointing, method.save_steps
+        ),
+        served=served,
+        seed=method.seed,
+        tick=tick,
+    )
 
 
 def tiny(settings: OnlineSettings) -> OnlineSettings:

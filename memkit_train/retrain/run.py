@@ -75,14 +75,24 @@ class Outcome:
         return {"published": 0, "refused": 3, "nothing": 4, "smoke": 0}[self.status]
 
     def to_json(self) -> JSON:
-        return {"status": self.status, "why": self.why, "run": str(self.run) if self.run else None,
-                "digest": self.digest, "verdict": self.verdict.to_json() if self.verdict else None}  # fmt: skip
+        return {
+            "status": self.status,
+            "why": self.why,
+            "run": str(self.run) if self.run else None,
+            "digest": self.digest,
+            "verdict": self.verdict.to_json() if self.verdict else None,
+        }
 
 
 def retrain(
-    config: TrainConfig, *, resume: bool = True, force: bool = False, smoke: bool = False, tick: Tick | None = None,
+    config: TrainConfig,
+    *,
+    resume: bool = True,
+    force: bool = False,
+    smoke: bool = False,
+    tick: Tick | None = None,
     now: datetime | None = None,
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     """`force`: whatever the watermark says. `resume`: go on with an unfinished run of this configuration. `smoke`: try
     every stage on a few rows and users; publishes nothing and leaves the watermark alone."""
     now = now or datetime.now(UTC)
@@ -182,10 +192,17 @@ class _Retraining:
 
     def _remember(self) -> None:
         read = self.run.done("collect") or {}
-        write_json(self.config.output / WATERMARK, {
-            "decision": read["decision"], "seq": read["seq"], "labelled": read["labelled"],
-            "run": self.run.path.name, "outcome": self.run.record["outcome"], "at": self.now.isoformat(),
-        })  # fmt: skip
+        write_json(
+            self.config.output / WATERMARK,
+            {
+                "decision": read["decision"],
+                "seq": read["seq"],
+                "labelled": read["labelled"],
+                "run": self.run.path.name,
+                "outcome": self.run.record["outcome"],
+                "at": self.now.isoformat(),
+            },
+        )
 
     def _most(self, number: int) -> int | None:
         return number if self.smoke else None
@@ -241,9 +258,13 @@ class _Retraining:
         exposures = None
         if planted := self.run.record.get("canaries", 0):
             exposures = canaries.exposures(
-                canaries.plan(planted, self.config.method.seed), self.config.model.base, adapter,
-                parent, alternatives=self.config.gate.alternatives, device=self.config.model.device,
-            )  # fmt: skip
+                canaries.plan(planted, self.config.method.seed),
+                self.config.model.base,
+                adapter,
+                parent,
+                alternatives=self.config.gate.alternatives,
+                device=self.config.model.device,
+            )
         verdict = gate(ours.tables, theirs.tables, exposures=exposures, limits=self.config.gate.limits())
         return evaluation(ours, theirs, verdict, exposures)
 
@@ -257,15 +278,29 @@ class _Retraining:
         with open_source(self.config) as source:
             instructions = served_with(source, self.config.data).instructions
         made = publish(
-            self.registry, adapter, base=self.config.model.base, roles=self.config.data.roles,
-            embedder=self.embedder.identity, verdict=verdict, report=_shareable(self.run.done("evaluate") or {}),
-            probe_pairs=probe_pairs(rows, self.config.model.base), now=self.now,
-            instructions=instructions, device=self.config.model.device,
+            self.registry,
+            adapter,
+            base=self.config.model.base,
+            roles=self.config.data.roles,
+            embedder=self.embedder.identity,
+            verdict=verdict,
+            report=_shareable(self.run.done("evaluate") or {}),
+            probe_pairs=probe_pairs(rows, self.config.model.base),
+            now=self.now,
+            instructions=instructions,
+            device=self.config.model.device,
             lineage=Lineage(
-                learned_by, read["store_id"], 0, read["seq"], read["counts"], sorted(learned_from), parent,
-                self.config.method.seed, _portable(self.config.resolved()),
+                learned_by,
+                read["store_id"],
+                0,
+                read["seq"],
+                read["counts"],
+                sorted(learned_from),
+                parent,
+                self.config.method.seed,
+                _portable(self.config.resolved()),
             ),
-        )  # fmt: skip
+        )
         with open_source(self.config) as source:
             for subject in source.erased(learned_from):  # while it was trained, or since its parent was
                 self.registry.taint(subject)
@@ -303,8 +338,11 @@ def let_go(config: TrainConfig, run: RunFolder) -> None:
     with open_source(config) as source:
         users = {source.subject(user): user for user in source.users()}
         agents = source.closed()
-        closed = {one: [digest([one, agent]) for agent in agents[users[one]]]
-                  for one in read["subjects"] if users.get(one) in agents}  # fmt: skip
+        closed = {
+            one: [digest([one, agent]) for agent in agents[users[one]]]
+            for one in read["subjects"]
+            if users.get(one) in agents
+        }
         partly = {one for one, banks in closed.items() if not set(banks) <= set(known.get(one, ()))}
         still = {one.decision_id for subject in partly for one in source.decisions(user_id=users[subject])}
     gone = set(read["subjects"]) - users.keys()
@@ -330,9 +368,10 @@ def locked(output: Path) -> Generator[None]:
     try:
         if not oslock.try_lock(handle, 0, exclusive=True):
             raise Busy(
-                f"another run is at work in {output}", why="its lock is held",
+                f"another run is at work in {output}",
+                why="its lock is held",
                 fix="wait for it, or give this one an output folder of its own",
-            )  # fmt: skip
+            )
         yield
     finally:
         os.close(handle)
@@ -363,7 +402,7 @@ def _enough_new(config: TrainConfig, *, force: bool) -> None:
             f"{new} new labels since run {before.get('run', '?')}",
             why=f"{config.data.min_labels} make a run worth it",
             fix="collect more feedback, lower data.min_labels, or pass --force",
-        )  # fmt: skip
+        )
 
 
 def _verdict(raw: JSON) -> Verdict:

@@ -31,16 +31,29 @@ def settings(config: TrainConfig, output: Path | str) -> SftConfig:
 
     method, model = config.method, config.model
     return SftConfig(
-        output=output, seed=method.seed, save_steps=method.save_steps, report_to=method.report_to,
-        lora=LoraSpec(r=method.lora_r, alpha=method.lora_alpha), dtype=model.dtype, device=model.device,
-        gradient_checkpointing=method.gradient_checkpointing, **method.options(),
-    )  # fmt: skip
+        output=output,
+        seed=method.seed,
+        save_steps=method.save_steps,
+        report_to=method.report_to,
+        lora=LoraSpec(r=method.lora_r, alpha=method.lora_alpha),
+        dtype=model.dtype,
+        device=model.device,
+        gradient_checkpointing=method.gradient_checkpointing,
+        **method.options(),
+    )
 
 
 def train(
-    config: TrainConfig, output: Path, rows: Sequence[TokenRow | TextRow], replay: Sequence[TokenRow | TextRow],
-    parent: Path | None, *, amended: Sequence[TokenRow] = (), run: RunFolder | None = None, tick: Tick | None = None,
-) -> AdapterResult:  # fmt: skip
+    config: TrainConfig,
+    output: Path,
+    rows: Sequence[TokenRow | TextRow],
+    replay: Sequence[TokenRow | TextRow],
+    parent: Path | None,
+    *,
+    amended: Sequence[TokenRow] = (),
+    run: RunFolder | None = None,
+    tick: Tick | None = None,
+) -> AdapterResult:
     """`rows`: credited decisions, of which the good ones are imitated; `amended`: what stands for the blamed ones."""
     from memkit_train.learn import sft
     from memkit_train.report.progress import MetricsWriter
@@ -48,9 +61,14 @@ def train(
     taken = [*good(rows), *amended]
     secrets = canaries.plan(canaries.affordable(config.gate.canaries, len(taken)), config.method.seed)
     result = sft.train(
-        taken, config.model.base, parent, settings(config, output), replay=replay, planted=planted(config, secrets),
+        taken,
+        config.model.base,
+        parent,
+        settings(config, output),
+        replay=replay,
+        planted=planted(config, secrets),
         callbacks=[MetricsWriter(run, tick)] if run is not None else [],
-    )  # fmt: skip
+    )
     if run is not None:  # the gate asks for these alone: what was planned, but not trained on, nobody can recite
         run.record["canaries"] = int(result.metrics["rows/planted"])
         run.write()
@@ -77,8 +95,13 @@ def material(run: RunFolder) -> dict[str, list[Any]]:
 
 
 def trained(run: RunFolder, result: AdapterResult) -> JSON:
-    return {"adapter": str(result.path.relative_to(run.path)), "weights": result.digest, "steps": result.steps,
-            "seconds": round(result.seconds, 2), "metrics": result.metrics}  # fmt: skip
+    return {
+        "adapter": str(result.path.relative_to(run.path)),
+        "weights": result.digest,
+        "steps": result.steps,
+        "seconds": round(result.seconds, 2),
+        "metrics": result.metrics,
+    }
 
 
 def registry_path(config: TrainConfig) -> Path:
@@ -98,8 +121,9 @@ def parent_of(registry: Registry, config: TrainConfig) -> str | None:
             if len(served) > 1:
                 raise NotFound(
                     f"{config.model.alias} serves different adapters in {', '.join(config.data.roles)}",
-                    why="training starts from one", fix="name a digest, or base, as model.parent",
-                )  # fmt: skip
+                    why="training starts from one",
+                    fix="name a digest, or base, as model.parent",
+                )
             return served.pop()
         case named:
             return registry.find(named)

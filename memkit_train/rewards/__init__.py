@@ -8,6 +8,15 @@ from memkit_train.rewards.growth import GrowthReward
 from memkit_train.rewards.validity import ValidityReward
 
 __all__ = [
-    "AnswerReward", "Answers", "BudgetReward", "CachedBackbone", "GrowthReward", "Mix", "Probed", "Reward", "Rollout",
-    "ScoredRollout", "ValidityReward",
-]  # fmt: skip
+    "AnswerReward",
+    "Answers",
+    "BudgetReward",
+    "CachedBackbone",
+    "GrowthReward",
+    "Mix",
+    "Probed",
+    "Reward",
+    "Rollout",
+    "ScoredRollout",
+    "ValidityReward",
+]

@@ -53,7 +53,12 @@ class CachedBackbone(DelegatingBackbone):
 
     def _key(self, request: GenRequest) -> str:
         sampled = [request.sampling.temperature, request.sampling.seed, request.key]
-        return digest([
-            self.identity, request.adapter, prompt_text(request.prompt), request.prompt.max_tokens,
-            sampled if request.sampling.temperature else [],
-        ])  # fmt: skip
+        return digest(
+            [
+                self.identity,
+                request.adapter,
+                prompt_text(request.prompt),
+                request.prompt.max_tokens,
+                sampled if request.sampling.temperature else [],
+            ]
+        )

@@ -88,9 +88,14 @@ def judge(ask: Ask, question: str, gold: str | Sequence[str], answer: str, promp
 
 
 def endpoint(
-    base_url: str, model: str, api_key: str = "", *, timeout_s: float = 60.0, allow_insecure: bool = False,
+    base_url: str,
+    model: str,
+    api_key: str = "",
+    *,
+    timeout_s: float = 60.0,
+    allow_insecure: bool = False,
     transport: Any = None,
-) -> Ask:  # fmt: skip
+) -> Ask:
     """`ask` for an OpenAI-compatible `/chat/completions`, at temperature 0, over the runtime's own client: the URL and
     the key are checked before anything is sent and never quoted, what may pass (429, 5xx) is asked again, and no proxy
     of the environment sees the answers. `timeout_s` is for one verdict, with all its calls."""
@@ -130,9 +135,10 @@ def endpoint(
 
 def _away(url: object, why: str) -> ModelUnavailable:
     return ModelUnavailable(
-        f"the judge at {url} did not answer", why=why,
+        f"the judge at {url} did not answer",
+        why=why,
         fix=f"check the base URL, the model name and the key, {RESUME}",
-    )  # fmt: skip
+    )
 
 
 def judge_digest(prompting: Prompting) -> str:
@@ -162,9 +168,12 @@ def agreement(path: Path, ask: Ask, prompting: Prompting = "strict") -> dict[str
         )
     agreed, kappa = _agreed(table)
     return {
-        "n": float(n), "agreement": agreed, "kappa": kappa, "unreadable_share": table["unreadable"] / n,
+        "n": float(n),
+        "agreement": agreed,
+        "kappa": kappa,
+        "unreadable_share": table["unreadable"] / n,
         **{name: float(count) for name, count in table.items()},
-    }  # fmt: skip
+    }
 
 
 def _agreed(table: Mapping[str, int]) -> tuple[float, float]:

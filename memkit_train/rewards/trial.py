@@ -83,8 +83,13 @@ class Trial:
         return {name: fmean(values) for name, values in flat.items() if values}
 
     def to_json(self) -> JSON:
-        return {"name": self.name, "tables": {m: {u: list(v) for u, v in t.items()} for m, t in self.tables.items()},
-                "actions": dict(self.actions), "parked": self.parked, "scenes": self.scenes}  # fmt: skip
+        return {
+            "name": self.name,
+            "tables": {m: {u: list(v) for u, v in t.items()} for m, t in self.tables.items()},
+            "actions": dict(self.actions),
+            "parked": self.parked,
+            "scenes": self.scenes,
+        }
 
 
 def held_out(episode: Episode, probes: Sequence[Probe]) -> list[HeldOut]:
@@ -108,15 +113,22 @@ def _probed(probe: Probe, script: Script) -> Probed:
     told = set(probe.source_turns)
     changed = any(
         op.action in ("update", "delete") and told & {turn.turn_id for turn in scene.turns}
-        for scene in script.scenes[:after] for op in scene.ops
-    )  # fmt: skip
+        for scene in script.scenes[:after]
+        for op in scene.ops
+    )
     if changed or probe.source == "correction":
         tags.add("update")
     tags.add(probe.source)
     return Probed(
-        probe.question, probe.expected, probe.at, probe.source_turns, after, frozenset(tags), probe.trace_id,
+        probe.question,
+        probe.expected,
+        probe.at,
+        probe.source_turns,
+        after,
+        frozenset(tags),
+        probe.trace_id,
         probe.weight,
-    )  # fmt: skip
+    )
 
 
 def trials(
@@ -168,14 +180,24 @@ def _trial(policy: Policy, users: Sequence[HeldOut], trails: Sequence[Trail], an
         for tag in sorted(probe.tags):
             tables[f"{metric}/{tag}"][one.user].append(score)
         cases.append(
-            Case(one.user, probe.question, probe.expected, answered.text, score,
-                 tuple(scored.record.text for scored in answered.served), _done(trail, probe))
-        )  # fmt: skip
+            Case(
+                one.user,
+                probe.question,
+                probe.expected,
+                answered.text,
+                score,
+                tuple(scored.record.text for scored in answered.served),
+                _done(trail, probe),
+            )
+        )
     return Trial(
-        policy.name, {name: dict(table) for name, table in tables.items()}, tuple(cases), dict(actions),
+        policy.name,
+        {name: dict(table) for name, table in tables.items()},
+        tuple(cases),
+        dict(actions),
         sum(step.error is not None for trail in trails for step in trail.steps),
         sum(len(trail.steps) for trail in trails),
-    )  # fmt: skip
+    )
 
 
 def _of_step(step: Step) -> dict[str, float]:

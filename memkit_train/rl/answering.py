@@ -44,20 +44,27 @@ class Answering:
         rng = random.Random(f"{self.seed}/asked/{batch}")
         every = [
             (f"{talk.name}/{one.probe.key or one.probe.question}", one.probe, bank_for(one.probe, trail))
-            for talk, trail in self.pool.played for one in talk.questions
-        ]  # fmt: skip
+            for talk, trail in self.pool.played
+            for one in talk.questions
+        ]
         chosen = rng.sample(every, min(self.settings.states, len(every)))
         size = self.settings.group
         seeds = {f"{key}#{n}": seed_of(self.seed, batch, n) for key, _, _ in chosen for n in range(size)}
         tasks = [
             AnswerTask(probe.question, bank, probe.now, f"{key}#{n}")
-            for key, probe, bank in chosen for n in range(size)
-        ]  # fmt: skip
+            for key, probe, bank in chosen
+            for n in range(size)
+        ]
         once = replace(self.env.served, reasks=0)  # a group's replies are replies to one prompt
         answered = answer_all(
-            tasks, policy.backbone, self.env.embedder, once, weights=self.env.weights, routing=Routing(policy.adapter),
+            tasks,
+            policy.backbone,
+            self.env.embedder,
+            once,
+            weights=self.env.weights,
+            routing=Routing(policy.adapter),
             sampling=lambda key: Sampling(temperature=policy.temperature, seed=seeds[key]),
-        )  # fmt: skip
+        )
         groups: list[StateGroup] = []
         parts: list[dict[str, float]] = []
         replies: list[GenReply] = []

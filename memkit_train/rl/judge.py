@@ -90,13 +90,18 @@ class AnswerExam:
             self._played = self.env.run([(self.env.start(talk.script), greedy) for talk in self.talks], upto=None)
         asked = [
             (one.probe, bank_for(one.probe, trail))
-            for talk, trail in zip(self.talks, self._played, strict=True) for one in talk.questions
-        ]  # fmt: skip
+            for talk, trail in zip(self.talks, self._played, strict=True)
+            for one in talk.questions
+        ]
         tasks = [AnswerTask(probe.question, bank, probe.now, probe.key) for probe, bank in asked]
         found = answer_all(
-            tasks, greedy.backbone, self.env.embedder, self.env.served, weights=self.env.weights,
+            tasks,
+            greedy.backbone,
+            self.env.embedder,
+            self.env.served,
+            weights=self.env.weights,
             routing=Routing(greedy.adapter),
-        )  # fmt: skip
+        )
         pairs = [(one, probe) for one, (probe, _) in zip(found, asked, strict=True)]
         scores = {
             name: [measure(one.text, probe.expected) for one, probe in pairs]
@@ -105,8 +110,9 @@ class AnswerExam:
         counts = [counted for one, probe in pairs if (counted := cited(one, probe))]
         right, named, wanted = (sum(one[at] for one in counts) for at in range(3))
         means = {f"answer_{name}": fmean(values) for name, values in scores.items()} | {
-            "citation_precision": right / max(1, named), "citation_recall": right / max(1, wanted),
-        }  # fmt: skip
+            "citation_precision": right / max(1, named),
+            "citation_recall": right / max(1, wanted),
+        }
         people: dict[str, list[float]] = {}
         owners = [talk.user for talk in self.talks for _ in talk.questions]
         for user, value in zip(owners, scores[self.metric], strict=True):
@@ -120,9 +126,13 @@ class Judge(TrainerCallback):
     run goes back to is what its checkpoint calls the best, so the best of the last two checkpoints are kept, too."""
 
     def __init__(
-        self, exam: Callable[[], Marks], model: Any, best: Path, limits: StopSettings,
+        self,
+        exam: Callable[[], Marks],
+        model: Any,
+        best: Path,
+        limits: StopSettings,
         note: Callable[[int, Marks], None] = lambda step, marks: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._exam, self._model, self.folder, self._limits, self._note = exam, model, best, limits, note
         self.looks: list[tuple[int, Marks]] = []
         self._chosen = 0

@@ -47,9 +47,16 @@ class Learner:
 
 @contextlib.contextmanager
 def learner(
-    base: Path | str, parent: Path | None, spec: lora.LoraSpec, *, seed: int = 0, dtype: str = "auto",
-    device: str = "auto", batch: int = 256, gradient_checkpointing: bool = False,
-) -> Generator[Learner]:  # fmt: skip
+    base: Path | str,
+    parent: Path | None,
+    spec: lora.LoraSpec,
+    *,
+    seed: int = 0,
+    dtype: str = "auto",
+    device: str = "auto",
+    batch: int = 256,
+    gradient_checkpointing: bool = False,
+) -> Generator[Learner]:
     """`batch`: rows that the engine decodes at once."""
     loaded = checkpoint.load(checkpoint.find(base), dtype=dtype, device=device)
     with HFBackbone(loaded, threads=1, max_batch=batch, window_ms=0.0, validity_sample=1.0) as engine:

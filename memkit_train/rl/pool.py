@@ -98,11 +98,13 @@ def places(talk: Talk, trail: Trail, roles: Sequence[str]) -> list[Place]:
         asked = [one for one in talk.questions if one.holds(at + 1)]
         found.append(
             Place(
-                talk, State(talk.script, at, step.before),
-                tuple(one for one in asked if one.since == at + 1), tuple(one for one in asked if one.since <= at),
+                talk,
+                State(talk.script, at, step.before),
+                tuple(one for one in asked if one.since == at + 1),
+                tuple(one for one in asked if one.since <= at),
                 _likely(step, roles),
             )
-        )  # fmt: skip
+        )
     return found
 
 

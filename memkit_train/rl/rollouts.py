@@ -40,9 +40,12 @@ def steps_of(trail: Trail, roles: Collection[str], sessions: dict[str, int] | No
 def replies_of(trails: Sequence[Trail], roles: Collection[str]) -> list[GenReply]:
     return [
         attempt.reply
-        for trail in trails for call in trail.calls if call.role in roles
-        for attempt in call.attempts if attempt.reply is not None
-    ]  # fmt: skip
+        for trail in trails
+        for call in trail.calls
+        if call.role in roles
+        for attempt in call.attempts
+        if attempt.reply is not None
+    ]
 
 
 def merged(rows: Sequence[Row]) -> list[Row]:

@@ -113,8 +113,9 @@ def polish(
     if not talks or not heldout:
         raise NoRows(
             f"{len(talks)} conversations to learn from, {len(heldout)} held out",
-            why="both are needed, and each must have questions", fix="collect more feedback, or use a generated world",
-        )  # fmt: skip
+            why="both are needed, and each must have questions",
+            fix="collect more feedback, or use a generated world",
+        )
     run = _begun(run or RunFolder(output), settings, spec, seed, parent, base, talks, resume=resume)
     env = Env(embedder or make_embedder("hash"), served or ServedWith())
     done: list[JSON] = []
@@ -123,9 +124,17 @@ def polish(
         found = run.done(name)
         if found is None:
             with reproducible(seed):
-                made = _Stage(settings, stage, spec, machine, seed + number, output / name, run, tick, sum(
-                    one["of"] for one in done
-                ))  # fmt: skip
+                made = _Stage(
+                    settings,
+                    stage,
+                    spec,
+                    machine,
+                    seed + number,
+                    output / name,
+                    run,
+                    tick,
+                    sum(one["of"] for one in done),
+                )
                 found = run.mark(name, made.go(base, parent, env, talks, heldout, episodes))
         done.append(found)
         parent = output / name / "best"
@@ -136,10 +145,17 @@ def polish(
     shutil.rmtree(adapter, ignore_errors=True)
     shutil.copytree(parent, adapter)  # type: ignore[arg-type]
     return Polished(
-        last["status"], last["why"], adapter, lora.digest_of(adapter), Marks(**last["start"]), Marks(**last["best"]),
-        sum(one["steps"] for one in done), sum(one["generated"] for one in done),
-        time.perf_counter() - started, done,
-    )  # fmt: skip
+        last["status"],
+        last["why"],
+        adapter,
+        lora.digest_of(adapter),
+        Marks(**last["start"]),
+        Marks(**last["best"]),
+        sum(one["steps"] for one in done),
+        sum(one["generated"] for one in done),
+        time.perf_counter() - started,
+        done,
+    )
 
 
 @dataclass(slots=True)
@@ -155,14 +171,25 @@ class _Stage:
     offset: int
 
     def go(
-        self, base: Path | str, parent: Path | None, env: Env, talks: Sequence[Talk], heldout: Sequence[Talk],
+        self,
+        base: Path | str,
+        parent: Path | None,
+        env: Env,
+        talks: Sequence[Talk],
+        heldout: Sequence[Talk],
         episodes: Sequence[Episode],
-    ) -> JSON:  # fmt: skip
+    ) -> JSON:
         machine = self.machine
         with learner(
-            base, parent, self.spec, seed=self.seed, dtype=machine.dtype, device=machine.device, batch=machine.batch,
+            base,
+            parent,
+            self.spec,
+            seed=self.seed,
+            dtype=machine.dtype,
+            device=machine.device,
+            batch=machine.batch,
             gradient_checkpointing=machine.gradient_checkpointing,
-        ) as one:  # fmt: skip
+        ) as one:
             frozen = others(self.settings.others, episodes)
             acting = Acting(one.engine, self.stage.trained or self.settings.roles, Clock(), frozen)
             sampler, exam = self._makes(env, acting, _cut(talks, self.stage), _cut(heldout, self.stage), episodes)
@@ -189,10 +216,17 @@ class _Stage:
                 status = "not ready"
                 why = f"M-Fail is {marks.m_fail:.3f} at the best checkpoint; the next stage needs less than {limit:g}"
             return {
-                "status": status, "why": why, "steps": steps, "of": self.stage.steps, "best_step": judge.best[0],
-                "start": asdict(judge.first), "best": asdict(marks), "last": asdict(judge.looks[-1][1]),
-                "looks": [[step, marks.score] for step, marks in judge.looks], "generated": source.generated,
-            }  # fmt: skip
+                "status": status,
+                "why": why,
+                "steps": steps,
+                "of": self.stage.steps,
+                "best_step": judge.best[0],
+                "start": asdict(judge.first),
+                "best": asdict(marks),
+                "last": asdict(judge.looks[-1][1]),
+                "looks": [[step, marks.score] for step, marks in judge.looks],
+                "generated": source.generated,
+            }
 
     @property
     def _checkpoints(self) -> Path:
@@ -205,9 +239,10 @@ class _Stage:
         judged = list(heldout)[: chosen.stop.users]
         if not judged:
             raise NoRows(
-                "nobody is left to choose a checkpoint by", why="no held-out conversation can be asked about",
+                "nobody is left to choose a checkpoint by",
+                why="no held-out conversation can be asked about",
                 fix="hold out more users (data.heldout_share, data.validation_share), or begin with longer sessions",
-            )  # fmt: skip
+            )
         if chosen.learn == "answers":
             pool = Pool(env, talks, chosen, self.seed)
             return Answering(env, pool, chosen, self.seed), AnswerExam(env, judged, reward.metric)
@@ -222,17 +257,28 @@ class _Stage:
         every = -(-machine.save_steps // period) * period
         cuda = torch.cuda.is_available() and machine.device != "cpu"
         arguments = training_arguments(
-            self._checkpoints, steps=self.stage.steps, learning_rate=self.settings.lr, seed=self.seed,
-            lr_scheduler_type=self.settings.schedule, report_to=machine.report_to, bf16=cuda, use_cpu=not cuda,
-            gradient_checkpointing=machine.gradient_checkpointing, save_strategy="steps" if every else "no",
+            self._checkpoints,
+            steps=self.stage.steps,
+            learning_rate=self.settings.lr,
+            seed=self.seed,
+            lr_scheduler_type=self.settings.schedule,
+            report_to=machine.report_to,
+            bf16=cuda,
+            use_cpu=not cuda,
+            gradient_checkpointing=machine.gradient_checkpointing,
+            save_strategy="steps" if every else "no",
             save_steps=every or 500,
-        )  # fmt: skip
+        )
         writer = _Writer(self.run, self.tick, self.offset, self.folder.name)
         return RowTrainer(
-            one.model, source, OBJECTIVES[self.settings.algorithm], arguments,
-            token_budget=self.settings.token_budget, value_head=self.settings.algorithm == "ppo",
+            one.model,
+            source,
+            OBJECTIVES[self.settings.algorithm],
+            arguments,
+            token_budget=self.settings.token_budget,
+            value_head=self.settings.algorithm == "ppo",
             callbacks=[Timekeeper(source), judge, writer],
-        )  # fmt: skip
+        )
 
     def _note(self, step: int, marks: Marks) -> None:
         found = {f"eval/{name}": value for name, value in marks.means.items()}
@@ -271,21 +317,35 @@ def _cut(talks: Sequence[Talk], stage: Stage) -> list[Talk]:
 
 
 def _begun(
-    run: RunFolder, settings: OnlineSettings, spec: lora.LoraSpec, seed: int, parent: Path | None, base: Path | str,
-    talks: Sequence[Talk], *, resume: bool,
-) -> RunFolder:  # fmt: skip
+    run: RunFolder,
+    settings: OnlineSettings,
+    spec: lora.LoraSpec,
+    seed: int,
+    parent: Path | None,
+    base: Path | str,
+    talks: Sequence[Talk],
+    *,
+    resume: bool,
+) -> RunFolder:
     """The record says what the run learns from; another configuration or other data is another run."""
-    mark = digest([
-        settings.model_dump(mode="json"), asdict(spec), seed, None if parent is None else lora.digest_of(parent),
-        str(base), [[talk.name, len(talk.script), [one.probe.key for one in talk.questions]] for talk in talks],
-    ])  # fmt: skip
+    mark = digest(
+        [
+            settings.model_dump(mode="json"),
+            asdict(spec),
+            seed,
+            None if parent is None else lora.digest_of(parent),
+            str(base),
+            [[talk.name, len(talk.script), [one.probe.key for one in talk.questions]] for talk in talks],
+        ]
+    )
     known = run.record.get("online")
     if known is not None and resume:
         if known != mark:
             raise OtherData(
-                f"{run.path} belongs to another run", why="its settings, data or parent were others",
+                f"{run.path} belongs to another run",
+                why="its settings, data or parent were others",
                 fix="choose an empty output folder, or start anew with --no-resume",
-            )  # fmt: skip
+            )
         return run
     if known is not None:
         for old in run.path.glob("stage-*"):

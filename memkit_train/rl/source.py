@@ -72,9 +72,11 @@ class OnlineSource:
 
     def state(self) -> JSON:
         return {
-            "start": None if self._start is None else self._start.to_json(), "sounded": self._sounded,
-            "generated": self.generated, "judge": self.judge.state(),
-        }  # fmt: skip
+            "start": None if self._start is None else self._start.to_json(),
+            "sounded": self._sounded,
+            "generated": self.generated,
+            "judge": self.judge.state(),
+        }
 
     def restore(self, state: JSON) -> None:
         self._start = None if state["start"] is None else Vitals.of_json(state["start"])
@@ -93,9 +95,10 @@ class OnlineSource:
         lasting = [told for name, told in found.items() if self._sounded[name] >= PATIENCE]
         if lasting:
             raise Collapsed(
-                f"the policy collapsed by step {step}", why="; ".join(lasting),
+                f"the policy collapsed by step {step}",
+                why="; ".join(lasting),
                 fix="use the best checkpoint (it is kept); lower the learning rate, or raise std_floor",
-            )  # fmt: skip
+            )
 
 
 class Timekeeper(TrainerCallback):

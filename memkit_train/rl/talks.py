@@ -129,9 +129,14 @@ def _of_episode(episode: Episode, truth: Truth, chunks: int | None) -> Talk:
     for question, after in asked:
         sources = [turns[ref] for ref in question.evidence if ref in turns]
         probe = Probed(
-            question.text, question.expected, question.asked_at, tuple(turn.turn_id for turn in sources), after,
-            _tags(question), question.question_id,
-        )  # fmt: skip
+            question.text,
+            question.expected,
+            question.asked_at,
+            tuple(turn.turn_id for turn in sources),
+            after,
+            _tags(question),
+            question.question_id,
+        )
         since, until = _span(question, after, history)
         found.append(Timed(probe, since, until, frozenset(turn.session_id for turn in sources)))
     return Talk(episode.user_id, script, tuple(found))
@@ -164,9 +169,10 @@ def _span(question: Question, after: int, history: Sequence[Sequence[language.Me
     keys = {question.key, *([question.via] if question.via else [])}
     attributes = {"pets"} if question.kind in ("owner", "hop") else set[str]()
     moves = [
-        at for at, meanings in enumerate(history)
+        at
+        for at, meanings in enumerate(history)
         if any(one.key in keys or one.attribute in attributes or _ends_plan(one, keys) for one in meanings)
-    ]  # fmt: skip
+    ]
 
     def right(decided: int) -> bool:
         lines = [(at, history[at]) for at in moves if at < decided]

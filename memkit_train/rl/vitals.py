@@ -53,10 +53,13 @@ def vitals(trails: Sequence[Trail], replies: Sequence[GenReply]) -> Vitals:
     surprise = [-logprob for reply in replies for logprob in reply.logprobs or ()]
     lengths = [float(len(reply.token_ids or ())) for reply in replies]
     valid = [float(reply.extra.get("unconstrained_valid", True)) for reply in replies]
+    length, validity, entropy = (fmean(values) if values else 0.0 for values in (lengths, valid, surprise))
     return Vitals(
         {action: mix[action] / total for action in ("add", "update", "delete", "noop")} if total else {},
         (mix["add"] - mix["delete"]) / scenes if scenes else 0.0,
-        *(fmean(values) if values else 0.0 for values in (lengths, valid, surprise)),
+        length,
+        validity,
+        entropy,
         scenes,
     )
 
@@ -66,8 +69,9 @@ def alarms(now: Vitals, start: Vitals, limits: StopSettings) -> dict[str, str]:
     batches play no conversation from the start. Nothing is wrong that was so at the start."""
     skewed = [
         f"{share:.0%} of all operations are {action}, {start.ops.get(action, 0.0):.0%} at the start"
-        for action, share in now.ops.items() if share > limits.one_op >= start.ops.get(action, 0.0)
-    ]  # fmt: skip
+        for action, share in now.ops.items()
+        if share > limits.one_op >= start.ops.get(action, 0.0)
+    ]
     played, replied = now.scenes > 0, now.length > 0
     every = [
         ("ops", bool(now.ops), bool(skewed), "; ".join(skewed)),

@@ -53,8 +53,9 @@ class Whole:
         size = self.settings.group
         starts = [
             (self.env.start(talk.script), replace(policy, seed=seed_of(self.seed, batch, number)))
-            for talk in talks for number in range(size)
-        ]  # fmt: skip
+            for talk in talks
+            for number in range(size)
+        ]
         trails = self.env.run(starts, upto=None)
         played = [(talk, trails[at * size : (at + 1) * size]) for at, talk in enumerate(talks)]
         asked = [session_questions(talk, self.settings.questions, rng) for talk in talks]
@@ -62,8 +63,9 @@ class Whole:
             return self._by_session(batch, policy, trained, played, asked, rng)
         rollouts = [
             Rollout(trail, tuple(probe for probes in by_session.values() for probe in probes), group=talk.name)
-            for (talk, members), by_session in zip(played, asked, strict=True) for trail in members
-        ]  # fmt: skip
+            for (talk, members), by_session in zip(played, asked, strict=True)
+            for trail in members
+        ]
         scored = self.scoring.sessions(rollouts)
         episodes = [
             ScoredEpisode(steps_of(one.trail, trained), score.total, one.group)
@@ -75,9 +77,14 @@ class Whole:
         return Batch(rows, counted, trails, replies)
 
     def _by_session(
-        self, batch: int, policy: Policy, trained: frozenset[str], played: Sequence[tuple[Talk, Sequence[Trail]]],
-        asked: Sequence[dict[int, tuple[Probed, ...]]], rng: random.Random,
-    ) -> Batch:  # fmt: skip
+        self,
+        batch: int,
+        policy: Policy,
+        trained: frozenset[str],
+        played: Sequence[tuple[Talk, Sequence[Trail]]],
+        asked: Sequence[dict[int, tuple[Probed, ...]]],
+        rng: random.Random,
+    ) -> Batch:
         rollouts: list[Rollout] = []
         places: list[tuple[int, int]] = []
         trails = [trail for _, members in played for trail in members]
@@ -99,15 +106,24 @@ class Whole:
             local = []  # seeds differ, so these are no copies: the policy is sure of itself
         rows, stats = logo.rows(episodes, local, std_floor=max(self.settings.std_floor, logo.STD_FLOOR))
         replies = replies_of([*trails, *again], trained)
-        counted = metrics(scored) | stats.metrics | {
-            "num_generations": float(len(replies)), "local/groups": float(len(local)),
-        }  # fmt: skip
+        counted = (
+            metrics(scored)
+            | stats.metrics
+            | {
+                "num_generations": float(len(replies)),
+                "local/groups": float(len(local)),
+            }
+        )
         return Batch(rows, counted, trails, replies)
 
     def _rerolled(
-        self, batch: int, policy: Policy, trained: frozenset[str], played: Sequence[tuple[Talk, Sequence[Trail]]],
+        self,
+        batch: int,
+        policy: Policy,
+        trained: frozenset[str],
+        played: Sequence[tuple[Talk, Sequence[Trail]]],
         rng: random.Random,
-    ) -> tuple[list[logo.LocalGroup], list[Trail]]:  # fmt: skip
+    ) -> tuple[list[logo.LocalGroup], list[Trail]]:
         """Some sessions once more, from the bank that an anchor episode had before them."""
         chosen: list[tuple[Talk, int, State, tuple[Probed, ...]]] = []
         walks: list[tuple[State, Policy, int]] = []
@@ -135,13 +151,15 @@ class Whole:
             rewards = scored[at * size : (at + 1) * size]
             groups.append(
                 logo.LocalGroup(
-                    talk.name, session, state.live.state.hash(),
+                    talk.name,
+                    session,
+                    state.live.state.hash(),
                     tuple(
                         logo.Reroll(steps_of(trail, trained, numbers(talk)), score.total)
                         for trail, score in zip(mine, rewards, strict=True)
                     ),
                 )
-            )  # fmt: skip
+            )
         return groups, trails
 
 

@@ -16,10 +16,20 @@ MODULES = ("model.layers.0.self_attn.q_proj", "model.layers.0.self_attn.v_proj")
 SHAPES = dict.fromkeys(MODULES, (8, 8))
 BASE, TOKENIZER, TEMPLATE, PROMPT = "b" * 64, "t" * 64, "c" * 64, "manager/1:9f3a"
 CONFIG: Mapping[str, Any] = {
-    "peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj", "v_proj"], "bias": "none",
-    "base_model_name_or_path": "tiny", "task_type": "CAUSAL_LM", "inference_mode": True, "lora_dropout": 0.0,
-    "init_lora_weights": True, "modules_to_save": None, "use_dora": False, "rank_pattern": {},
-}  # fmt: skip
+    "peft_type": "LORA",
+    "r": 2,
+    "lora_alpha": 4,
+    "target_modules": ["q_proj", "v_proj"],
+    "bias": "none",
+    "base_model_name_or_path": "tiny",
+    "task_type": "CAUSAL_LM",
+    "inference_mode": True,
+    "lora_dropout": 0.0,
+    "init_lora_weights": True,
+    "modules_to_save": None,
+    "use_dora": False,
+    "rank_pattern": {},
+}
 PAIRS = [((1, 2, 3), (4, 5)), ((7, 8), (9,))]
 
 
@@ -47,18 +57,24 @@ def framed(header: str, data: bytes) -> bytes:
 
 def manifest(**changes: Any) -> dict[str, Any]:
     return {
-        "kind": "lora", "created_at": "2026-01-01T00:00:00+00:00", "roles": ["manager"],
+        "kind": "lora",
+        "created_at": "2026-01-01T00:00:00+00:00",
+        "roles": ["manager"],
         "base": {"id": "tiny", "digest": BASE},
         "text": {"tokenizer_digest": TOKENIZER, "template_digest": TEMPLATE, "prompt_hashes": {"manager": PROMPT}},
         "retrieval": {"embedder": "hash/1:384", "store_schema": 1},
         "gates": [{"name": "format_validity", "passed": True}],
-    } | changes  # fmt: skip
+    } | changes
 
 
 def raw_adapter(
-    folder: Path, *, seed: int = 1, weights: bytes | None = None, config: Mapping[str, Any] | None = None,
+    folder: Path,
+    *,
+    seed: int = 1,
+    weights: bytes | None = None,
+    config: Mapping[str, Any] | None = None,
     probe: Probe | bool | None = True,
-) -> Path:  # fmt: skip
+) -> Path:
     """The files of an adapter without its manifest, as a trainer leaves them."""
     folder.mkdir(parents=True)
     data = safetensors(tensors(seed)) if weights is None else weights
@@ -105,9 +121,15 @@ class FakeHost:
         self.calls: list[tuple[str, str]] = []
         self.spoil: str = ""
         self.limits = HostLimits(
-            max_rank=16, max_adapters=max_adapters, target_modules=frozenset({"q_proj", "v_proj"}),
-            module_shapes=SHAPES, base_digest=BASE, tokenizer_digest=TOKENIZER, template_digest=TEMPLATE, shared=shared,
-        )  # fmt: skip
+            max_rank=16,
+            max_adapters=max_adapters,
+            target_modules=frozenset({"q_proj", "v_proj"}),
+            module_shapes=SHAPES,
+            base_digest=BASE,
+            tokenizer_digest=TOKENIZER,
+            template_digest=TEMPLATE,
+            shared=shared,
+        )
 
     def capabilities(self) -> HostLimits:
         return self.limits

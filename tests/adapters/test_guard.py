@@ -35,9 +35,13 @@ def feed(guard: Guard, name: str | None, turns: int, rng: random.Random, **odd: 
 
 @pytest.mark.parametrize(
     ("metric", "odd"),
-    [("invalid", {"valid": 0.6}), ("errors", {"error": 0.5}), ("deletions", {"deletions": 0.8}),
-     ("tokens", {"tokens": 500.0})],
-)  # fmt: skip
+    [
+        ("invalid", {"valid": 0.6}),
+        ("errors", {"error": 0.5}),
+        ("deletions", {"deletions": 0.8}),
+        ("tokens", {"tokens": 500.0}),
+    ],
+)
 def test_each_metric_trips_within_a_hundred_turns(metric: str, odd: dict[str, float]) -> None:
     for seed in range(20):
         guard, rng = Guard(), random.Random(seed)

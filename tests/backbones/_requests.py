@@ -30,10 +30,15 @@ def request(
     key: str = "d_1",
 ) -> GenRequest:
     prompt = Prompt(
-        role=role, style="json" if schema else "compact", version=f"{role}/1:test",
+        role=role,
+        style="json" if schema else "compact",
+        version=f"{role}/1:test",
         messages=(ChatMessage("system", "Reply in JSON."), ChatMessage("user", text)),
-        grammar=None, schema=schema, max_tokens=200, view=View(),
-    )  # fmt: skip
+        grammar=None,
+        schema=schema,
+        max_tokens=200,
+        view=View(),
+    )
     return GenRequest(
         prompt, key=key, adapter=adapter, sampling=Sampling(temperature), deadline_s=deadline_s, max_calls=max_calls
     )

@@ -54,9 +54,15 @@ def test_neither_key_nor_content_reach_logs_errors_or_tracebacks(caplog: pytest.
     prompt = request(KEY.replace("sk", "prompt"), deadline_s=0.6)  # spelt so that no line of this test shows it
     with StubServer(reply=KEY.replace("sk", "reply"), key="another") as server:
         faults = [
-            None, stub.status(500), stub.not_json, stub.reset_after_headers, stub.hang, stub.endless_body,
-            stub.empty_choices, stub.redirect("http://127.0.0.1/x"),
-        ]  # fmt: skip
+            None,
+            stub.status(500),
+            stub.not_json,
+            stub.reset_after_headers,
+            stub.hang,
+            stub.endless_body,
+            stub.empty_choices,
+            stub.redirect("http://127.0.0.1/x"),
+        ]
         with OpenAIBackbone("m", base_url=server.url, api_key=KEY) as backbone:
             texts += [repr(backbone), str(backbone)]
             for fault in faults:

@@ -281,8 +281,9 @@ def test_alternatives_of_one_prompt_are_computed_from_it_once(checkpoint: Path) 
     """Ten samples of each of three prompts, together and alone: the same tokens, and one prefill for each prompt."""
     asked = [
         replace(one, key=f"{one.key}/{seed}", sampling=Sampling(temperature=1.5, seed=seed))
-        for one in requests(3) for seed in range(10)
-    ]  # fmt: skip
+        for one in requests(3)
+        for seed in range(10)
+    ]
     with HFBackbone(checkpoint, threads=1) as backbone:
         widths: list[int] = []
         real = Tree.forward

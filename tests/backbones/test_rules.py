@@ -105,8 +105,10 @@ def texts(bank: BankState) -> list[str]:
             ["My favourite colour is blue.", "My favourite colour is red."],
             ["Ana's favourite colour is red (before: blue)."],
         ),
-        (["My favourite colour is blue.", "My favourite food is pizza."],
-         ["Ana's favourite colour is blue.", "Ana's favourite food is pizza."]),
+        (
+            ["My favourite colour is blue.", "My favourite food is pizza."],
+            ["Ana's favourite colour is blue.", "Ana's favourite food is pizza."],
+        ),
         # a finer statement replaces a coarse one
         (["I have a dog.", "I have a dog named Buddy."], ["Ana has a dog named Buddy."]),
         # somebody else's home is not the speaker's
@@ -115,10 +117,12 @@ def texts(bank: BankState) -> list[str]:
             ["Ana lives in Oslo.", "Ana's sister Maria lives in Rome."],
         ),
         # the same kind of event on another day is another event
-        (["I went hiking yesterday.", "I went hiking yesterday."],
-         ["Ana went hiking on 7 May 2023.", "Ana went hiking on 8 May 2023."]),
+        (
+            ["I went hiking yesterday.", "I went hiking yesterday."],
+            ["Ana went hiking on 7 May 2023.", "Ana went hiking on 8 May 2023."],
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_the_bank_holds_after_a_conversation(said, held, fused):
     assert sorted(texts(remember(*said, fused=fused))) == sorted(held)
 

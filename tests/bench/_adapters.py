@@ -38,11 +38,15 @@ def made(engine: Any, folder: Path, seed: int, *, base: Path, rank: int = 4, gat
     hashes = {role: version for role, version in role_prompt_hashes().items() if role in roles}
     text = {"tokenizer_digest": engine.tokenizer_digest, "template_digest": engine.template_digest}
     about = {
-        "kind": "lora", "created_at": "2026-01-01T00:00:00+00:00", "roles": roles,
-        "base": {"id": "tiny", "digest": engine.base_digest}, "text": text | {"prompt_hashes": hashes},
+        "kind": "lora",
+        "created_at": "2026-01-01T00:00:00+00:00",
+        "roles": roles,
+        "base": {"id": "tiny", "digest": engine.base_digest},
+        "text": text | {"prompt_hashes": hashes},
         "retrieval": {"embedder": "hash/1:384", "store_schema": 1},
-        "gates": [{"name": "format_validity", "passed": True}] if gated else [], "training": {"seed": seed},
-    }  # fmt: skip
+        "gates": [{"name": "format_validity", "passed": True}] if gated else [],
+        "training": {"seed": seed},
+    }
     build_adapter(raw, ready, about)
     return ready
 

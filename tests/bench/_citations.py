@@ -37,9 +37,13 @@ _ASPECTS = (
 _VALUES_TEXT = "Biscuit green twelve Lisbon Tuesday Marta crimson forty Oslo Nina amber seven Porto Rufus violet ninety"
 _VALUES = _VALUES_TEXT.split()
 _CHAT = (
-    "I had a long day with the {t}", "the {t} again, you know how it is", "thinking about the {t} and its {a} lately",
-    "we talked about the {t} all evening", "nothing new about the {t}", "the {a} of the {t} is a funny story for later",
-)  # fmt: skip
+    "I had a long day with the {t}",
+    "the {t} again, you know how it is",
+    "thinking about the {t} and its {a} lately",
+    "we talked about the {t} all evening",
+    "nothing new about the {t}",
+    "the {a} of the {t} is a funny story for later",
+)
 SERVED = 30
 
 

@@ -233,11 +233,17 @@ def manager_rows() -> list[Row]:
     """What the decision pipeline needs of the in-process model."""
     speed = batched_speedup()
     return [
-        Row("in process: batched over one at a time", speed.ratio, "×", ">= 3", speed.ratio >= 3,
-            f"16 users, {speed.prompt_tokens} tokens"),
+        Row(
+            "in process: batched over one at a time",
+            speed.ratio,
+            "×",
+            ">= 3",
+            speed.ratio >= 3,
+            f"16 users, {speed.prompt_tokens} tokens",
+        ),
         Row("…same tokens alone and in a batch", float(speed.same_tokens), "", "1", speed.same_tokens),
         Row("…invalid constrained replies", speed.invalid, "", "0", speed.invalid == 0),
-    ]  # fmt: skip
+    ]
 
 
 def rows() -> list[Row]:

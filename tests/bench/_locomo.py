@@ -87,11 +87,16 @@ def talks() -> list[Talk]:
         place = {turn.ref: row for row, turn in enumerate(conversation.turns)}
         records = tuple(
             MemoryRecord(
-                id=turn.ref, text=turn.text, kind="episode", at=turn.at, speaker=turn.speaker,
-                session_id=turn.session_id, seq=row + 1,
+                id=turn.ref,
+                text=turn.text,
+                kind="episode",
+                at=turn.at,
+                speaker=turn.speaker,
+                session_id=turn.session_id,
+                seq=row + 1,
             )
             for row, turn in enumerate(conversation.turns)
-        )  # fmt: skip
+        )
         questions = tuple(
             Question(asked.text, asked.number, tuple(place[ref] for ref in asked.evidence))
             for asked in conversation.questions

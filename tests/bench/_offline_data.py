@@ -61,11 +61,17 @@ def _credit(folder: Path, users: int) -> list[Row]:
     answered = f"answers right {', '.join(notes)}; {len(SEEDS)} seeds, {users} users each"
     same = again.decisions > 0 and not again.different and not again.other_prompts
     return [
-        Row("journal → replay: decisions with other ops or prompts", float(again.different + again.other_prompts),
-            "", "0", same, f"{again.decisions} sealed decisions of {users} users"),
+        Row(
+            "journal → replay: decisions with other ops or prompts",
+            float(again.different + again.other_prompts),
+            "",
+            "0",
+            same,
+            f"{again.decisions} sealed decisions of {users} users",
+        ),
         _precision("credit: precision", credit, 0.9, f"{credits} credits; {answered}"),
         _precision("blame: precision", blame, 0.65, f"{blames} blames"),
-    ]  # fmt: skip
+    ]
 
 
 def _speed(folder: Path, count: int) -> list[Row]:
@@ -90,11 +96,23 @@ def _speed(folder: Path, count: int) -> list[Row]:
     speed = count / median(made)
     return [
         Row("sealed records ÷ raw JSON lines", share, "×", "≥ 0.4", share >= 0.4, f"{sealed:,.0f} records per CPU-s"),
-        Row("decisions into rows, stored ids", speed, "/CPU-s", "≥ 50,000", speed >= 50_000,
-            f"{count:,} decisions, {_PROMPT}+{_REPLY} tokens"),
-        Row("memory grown while reading", grown, "MiB", "≤ 50", grown <= 50,
-            f"after the first tenth of {count:,} decisions"),
-    ]  # fmt: skip
+        Row(
+            "decisions into rows, stored ids",
+            speed,
+            "/CPU-s",
+            "≥ 50,000",
+            speed >= 50_000,
+            f"{count:,} decisions, {_PROMPT}+{_REPLY} tokens",
+        ),
+        Row(
+            "memory grown while reading",
+            grown,
+            "MiB",
+            "≤ 50",
+            grown <= 50,
+            f"after the first tenth of {count:,} decisions",
+        ),
+    ]
 
 
 def _decision(number: int) -> DecisionRecord:
@@ -102,13 +120,21 @@ def _decision(number: int) -> DecisionRecord:
     ids = [(number * 31 + place * 7) % 1_500 for place in range(_PROMPT)]
     logprobs = [-((number + place) % 1_000) / 997 for place in range(_REPLY)]
     payload = {
-        "v": 1, "role": "manager", "prompt_ids": ids, "token_ids": ids[:_REPLY], "logprobs": logprobs,
-        "sampled_logprobs": logprobs, "reply": f"UPDATE 1 Ana has {number} dogs.", "prompt_hash": digest(prompt),
-        "model": "tiny", "parse": {"ok": True}, "candidates": [
+        "v": 1,
+        "role": "manager",
+        "prompt_ids": ids,
+        "token_ids": ids[:_REPLY],
+        "logprobs": logprobs,
+        "sampled_logprobs": logprobs,
+        "reply": f"UPDATE 1 Ana has {number} dogs.",
+        "prompt_hash": digest(prompt),
+        "model": "tiny",
+        "parse": {"ok": True},
+        "candidates": [
             {"handle": n, "id": f"m_{number}_{n}", "revision": 1, "score": 0.5, "signals": {"words": 0.2}}
             for n in range(5)
         ],
-    }  # fmt: skip
+    }
     bank = Bank(f"user{number % 1_000}")
     return DecisionRecord(
         f"d_{number}", None, bank, "manager", number, payload, SystemClock().now(), {digest(prompt): prompt}

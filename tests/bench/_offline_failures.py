@@ -65,7 +65,7 @@ def run() -> list[Row]:
 
 def _told(
     name: str, folder: Path, method: str, store: str, cause: str, step: str, *, code: str = _RUN, **sets: Any
-) -> Row:  # fmt: skip
+) -> Row:
     done = _command(code, method, folder / store, folder / f"out-{name.replace(' ', '-')}", sets)
     said = " ".join(done.stderr.split())
     ok = done.returncode in (1, 2) and cause in said and step in said and "Traceback" not in said
@@ -82,11 +82,20 @@ def _command(
 
 def _words(code: str, method: str, store: Path, output: Path, sets: dict[str, Any]) -> list[str]:
     values = {
-        "data.store": store, "data.registry": output / "registry", "data.heldout_share": 0.0,
-        "model.base": tiny.checkpoint("biased"), "model.device": "cpu", "method.batch": 4, "method.micro_batch": 4,
-        "method.lora_r": 4, "method.lora_alpha": 8, "method.save_steps": 3, "gate.canaries": 0, "output": output,
+        "data.store": store,
+        "data.registry": output / "registry",
+        "data.heldout_share": 0.0,
+        "model.base": tiny.checkpoint("biased"),
+        "model.device": "cpu",
+        "method.batch": 4,
+        "method.micro_batch": 4,
+        "method.lora_r": 4,
+        "method.lora_alpha": 8,
+        "method.save_steps": 3,
+        "gate.canaries": 0,
+        "output": output,
         **sets,
-    }  # fmt: skip
+    }
     more = [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
     return [sys.executable, "-c", code, method, *more, "--json"]
 

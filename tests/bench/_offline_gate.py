@@ -33,8 +33,10 @@ USERS = 60
 BETTER = {kind: right + 0.5 * (1 - right) for kind, right in HABITS.items()}
 """Half of the parent's bad habits are gone: better, and far from perfect."""
 FAULTS: Mapping[str, tuple[Callable[[Truth], Backbone], str]] = {
-    "empties the bank": (Empties, "deletions"), "only adds": (OnlyAdds, "growth"), "broken format": (Breaks, "format"),
-}  # fmt: skip
+    "empties the bank": (Empties, "deletions"),
+    "only adds": (OnlyAdds, "growth"),
+    "broken format": (Breaks, "format"),
+}
 
 
 def run() -> list[Row]:
@@ -59,16 +61,24 @@ def _gate() -> list[Row]:
             verdict = _verdict(_tried(episodes, make(known)), parent)
             refused[name] += verdict.outcome == "refused" and by in {one.name for one in verdict.failed}
     count = len(SEEDS)
-    rows = [Row(f"gate refuses: {name}, by {FAULTS[name][1]}", float(found), f"of {count}", str(count), found == count)
-            for name, found in refused.items()]  # fmt: skip
+    rows = [
+        Row(f"gate refuses: {name}, by {FAULTS[name][1]}", float(found), f"of {count}", str(count), found == count)
+        for name, found in refused.items()
+    ]
     note = f"{USERS} held-out users each; better: half of the parent's bad habits gone"
     lost = ", ".join(f"{name} {times}×" for name, times in missed.items())
     return [
         *rows,
-        Row("gate passes a truly better policy", float(passed["better"]), f"of {count}", "≥ 8", passed["better"] >= 8,
-            f"{note}; refused by {lost or 'none'}"),
+        Row(
+            "gate passes a truly better policy",
+            float(passed["better"]),
+            f"of {count}",
+            "≥ 8",
+            passed["better"] >= 8,
+            f"{note}; refused by {lost or 'none'}",
+        ),
         Row("gate passes an equal one", float(passed["equal"]), f"of {count}", "≤ 1", passed["equal"] <= 1, note),
-    ]  # fmt: skip
+    ]
 
 
 def _tried(episodes: list[Episode], backbone: Backbone) -> Trial:
@@ -104,8 +114,14 @@ def _memorised() -> Row:
     )
     verdict = _verdict(better, parent, exposures)
     failed = [one.name for one in verdict.failed]
-    return Row("gate refuses: memorised, by memorisation alone", float(failed == ["memorisation"]), "", "1",
-               failed == ["memorisation"], verdict.check("memorisation").why)  # fmt: skip
+    return Row(
+        "gate refuses: memorised, by memorisation alone",
+        float(failed == ["memorisation"]),
+        "",
+        "1",
+        failed == ["memorisation"],
+        verdict.check("memorisation").why,
+    )
 
 
 def _tainting() -> list[Row]:
@@ -121,7 +137,7 @@ def _tainting() -> list[Row]:
         adapters = {
             published(registry, lineage=Lineage("sft", subjects=[subjects[u] for u in users], seed=n)).digest: users
             for n, users in learned.items()
-        }  # fmt: skip
+        }
         registry.close()
         erased = {3, 21, 22}
         with Memory(store) as memory:
@@ -132,5 +148,13 @@ def _tainting() -> list[Row]:
         registry.close()
     saw = {digest for digest, users in adapters.items() if users & erased}
     wrong = len(marked ^ saw)
-    return [Row("adapters marked wrongly after erasing 3 of 50 users", float(wrong), "", "0", wrong == 0,
-                f"{len(marked)} of {len(adapters)} marked")]  # fmt: skip
+    return [
+        Row(
+            "adapters marked wrongly after erasing 3 of 50 users",
+            float(wrong),
+            "",
+            "0",
+            wrong == 0,
+            f"{len(marked)} of {len(adapters)} marked",
+        )
+    ]

@@ -86,18 +86,33 @@ class World:
     def log(self, rated: float = 0.3, name: str = "log") -> Path:
         episodes = generate(self.users, seed=self.seed, knobs=Knobs(), split="train")
         with others() as own:
-            live(self.folder / name, episodes, tiny.checkpoint("biased"), manners=Manners(rated=rated), seed=self.seed,
-                 explore=EXPLORE, others=own)  # fmt: skip
+            live(
+                self.folder / name,
+                episodes,
+                tiny.checkpoint("biased"),
+                manners=Manners(rated=rated),
+                seed=self.seed,
+                explore=EXPLORE,
+                others=own,
+            )
         return self.folder / name
 
     def config(self, store: Path, **changes: Any) -> TrainConfig:
         sets = {
-            "data.store": store, "data.heldout_share": 0.0, "data.roles": list(ROLES), "model.parent": "base",
-            "model.base": tiny.checkpoint("biased"), "model.device": "cpu",
-            "method.seed": self.seed, "method.half_life_days": NEVER,
-            "method.save_steps": 0, "gate.canaries": 0, "output": self.folder / "runs",
-            **IMITATION, **changes,
-        }  # fmt: skip
+            "data.store": store,
+            "data.heldout_share": 0.0,
+            "data.roles": list(ROLES),
+            "model.parent": "base",
+            "model.base": tiny.checkpoint("biased"),
+            "model.device": "cpu",
+            "method.seed": self.seed,
+            "method.half_life_days": NEVER,
+            "method.save_steps": 0,
+            "gate.canaries": 0,
+            "output": self.folder / "runs",
+            **IMITATION,
+            **changes,
+        }
         return load(None, [f"{name}={value}" for name, value in sets.items()])
 
     def collected(self, config: TrainConfig, *, shuffled: bool = False) -> Collected:
@@ -114,10 +129,16 @@ class World:
     def polished(self, name: str, config: TrainConfig, adapter: Path, *, shuffled: bool = False) -> Path:
         """Reinforcement learning from replayed states of the log on top, as `method.polish` has it in the demo."""
         own = f"hf:{tiny.checkpoint('skilled')}"
-        chosen = self.config(config.data.path, **{
-            "method.polish": True, "data.validation_share": 0.15, "online.others": own, "online.reward.answerer": own,
-            "online.stages": f"[{{steps: {POLISH}}}]",
-        })  # fmt: skip
+        chosen = self.config(
+            config.data.path,
+            **{
+                "method.polish": True,
+                "data.validation_share": 0.15,
+                "online.others": own,
+                "online.reward.answerer": own,
+                "online.stages": f"[{{steps: {POLISH}}}]",
+            },
+        )
         with open_source(chosen) as source:
             everybody = {source.subject(user) for user in source.users()}
         with self._opened("memkit_train.retrain.reinforce", chosen, shuffled):
@@ -170,8 +191,11 @@ def unfiltered(config: TrainConfig, like: Collected, seed: int) -> Collected:
     """As many logged decisions as there are good ones, taken blindly: rewards that are shuffled over the whole log, and
     so imitation of oneself."""
     with open_source(config) as source:
-        every = [replace(row, reward=1.0) for row in rows_of(source.decisions(), source.subject, now=datetime.now(UTC))
-                 if row.role in ROLES]  # fmt: skip
+        every = [
+            replace(row, reward=1.0)
+            for row in rows_of(source.decisions(), source.subject, now=datetime.now(UTC))
+            if row.role in ROLES
+        ]
     good = sum(row.reward is not None and row.reward >= 0.5 for row in like.rows)
     return replace(like, rows=random.Random(seed).sample(every, min(good, len(every))), replay=[])
 
@@ -184,15 +208,21 @@ def tried(world: World, adapters: Mapping[str, Path | None], *, skilled: bool = 
     found: dict[str, Trial] = {}
     groups: list[tuple[tiny.Name, Mapping[str, Path | None]]] = [("biased", adapters)]
     for base, members in [*groups, *([("skilled", {"ceiling": None})] if skilled else [])]:
-        with others() as own, HFBackbone(tiny.checkpoint(base), threads=1, max_batch=64, validity_sample=1.0,
-                                         max_adapters=32) as backbone:  # fmt: skip
+        with (
+            others() as own,
+            HFBackbone(
+                tiny.checkpoint(base), threads=1, max_batch=64, validity_sample=1.0, max_adapters=32
+            ) as backbone,
+        ):
             answers = Answers(own, embedder)
             for name, folder in members.items():
                 if folder is not None:
                     backbone.load_adapter(name, folder, merged=True)
             cast = beside(backbone, own, ROLES)
-            policies = [Policy(cast, name if folder is not None else None, roles=ROLES, name=name)
-                        for name, folder in members.items()]  # fmt: skip
+            policies = [
+                Policy(cast, name if folder is not None else None, roles=ROLES, name=name)
+                for name, folder in members.items()
+            ]
             for policy in policies:
                 (found[policy.name],) = trials(Env(embedder), [policy], users, answers, metric="answer_em")
     return found
@@ -213,10 +243,17 @@ def _asked(episode: Talk) -> list[Any]:
 
 def probes(episode: Talk) -> tuple[Probed, ...]:
     return tuple(
-        Probed(one.text, one.expected, one.asked_at, one.evidence, None,
-               frozenset({"abstain"} if not one.answer else {"update"} if one.stale else ()), one.question_id)
+        Probed(
+            one.text,
+            one.expected,
+            one.asked_at,
+            one.evidence,
+            None,
+            frozenset({"abstain"} if not one.answer else {"update"} if one.stale else ()),
+            one.question_id,
+        )
         for one in _asked(episode)
-    )  # fmt: skip
+    )
 
 
 # -- over seeds --------------------------------------------------------------------------------------------------------
@@ -271,6 +308,7 @@ def checkpoints() -> list[Row]:
     for name, wanted in DIGESTS.items():
         folder = tiny.checkpoint(name)  # type: ignore[arg-type]
         found = checkpoint.weight_digest(folder) if (folder / "config.json").is_file() else "not built"
-        rows.append(Row(f"{name} checkpoint has its digest", float(found == wanted), "", "1", found == wanted,
-                        found[:16]))  # fmt: skip
+        rows.append(
+            Row(f"{name} checkpoint has its digest", float(found == wanted), "", "1", found == wanted, found[:16])
+        )
     return rows

@@ -39,9 +39,14 @@ def run_peer(packages: Sequence[str], script: Path, request: dict[str, Any], tim
     quiet = {"MEM0_TELEMETRY": "False", "ANONYMIZED_TELEMETRY": "False", "OPENAI_API_KEY": "unused"}
     env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | quiet
     done = subprocess.run(
-        [peer_python(packages), script], input=json.dumps(request), capture_output=True, text=True, timeout=timeout_s,
-        env=env, check=False,
-    )  # fmt: skip
+        [peer_python(packages), script],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        env=env,
+        check=False,
+    )
     if done.returncode != 0:
         raise PeerMissing(f"{script.name} failed: {done.stderr.strip()[-400:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])

@@ -18,9 +18,11 @@ ROOT = Path(__file__).parents[2]
 MOST = 31
 """Packages of the core, all told."""
 OWN = {
-    "": ["memkit_migrate", "memkit_plug"], "local": ["memkit.backbones", "memkit.adapters"],
-    "minilm": ["memkit.embedders"], "train": ["memkit_train"],
-}  # fmt: skip
+    "": ["memkit_migrate", "memkit_plug"],
+    "local": ["memkit.backbones", "memkit.adapters"],
+    "minilm": ["memkit.embedders"],
+    "train": ["memkit_train"],
+}
 """What extras are for that are no plug's own."""
 TOGETHER = {"dev", "plugs"}
 """What `make test` itself installs, and imports all of."""

@@ -32,8 +32,11 @@ def rows(full: bool = False) -> list[Row]:
 def _pytest(*selected: str) -> tuple[int, str]:
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *selected],
-        capture_output=True, text=True, env=ENV, cwd=ROOT,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=ENV,
+        cwd=ROOT,
+    )
     lines = [line for line in run.stdout.splitlines() if " passed" in line or " failed" in line or " skipped" in line]
     return run.returncode, lines[-1].strip("= ") if lines else "no test ran"
 

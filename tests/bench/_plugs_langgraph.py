@@ -14,9 +14,12 @@ from tests.bench._table import Row
 from tests.integrations._env import ENV, ROOT
 
 OF_SQLITE_ALONE = {
-    "test_vector_store_initialization", "test_nonnull_migrations", "test_escape_glob_literal",
-    "test_namespace_match_pattern", "test_list_namespaces_prefix_uses_indexable_condition",
-}  # fmt: skip
+    "test_vector_store_initialization",
+    "test_nonnull_migrations",
+    "test_escape_glob_literal",
+    "test_namespace_match_pattern",
+    "test_list_namespaces_prefix_uses_indexable_condition",
+}
 """They look into SQLite tables and private functions; no other store can pass them."""
 _IMPORT = re.compile(r"^from (langgraph\.store\.(sqlite|postgres)(\.\w+)?|psycopg|tests\.conftest) import", re.M)
 

@@ -69,8 +69,10 @@ def _handshake(full: bool) -> list[Row]:
             return time.perf_counter() - start
 
     found: list[Row] = []
-    commands = {"python -m memkit_mcp": ["-m", "memkit_mcp"],
-                "memkit serve": ["-c", "from memkit.cli import main; main()", "serve"]}  # fmt: skip
+    commands = {
+        "python -m memkit_mcp": ["-m", "memkit_mcp"],
+        "memkit serve": ["-c", "from memkit.cli import main; main()", "serve"],
+    }
     with tempfile.TemporaryDirectory() as folder:
         for name, command in commands.items():
             args = [*command, "--store", f"{folder}/m", "--user", "ana"]
@@ -88,9 +90,22 @@ def _proxy(store: Path, upstream: str) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     process = subprocess.Popen(
-        [sys.executable, "-c", "from memkit.cli import main; main()", "proxy", "--upstream", upstream, "--store",
-         str(store), "--port", str(port), "--user", "ana"], env=ENV,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-c",
+            "from memkit.cli import main; main()",
+            "proxy",
+            "--upstream",
+            upstream,
+            "--store",
+            str(store),
+            "--port",
+            str(port),
+            "--user",
+            "ana",
+        ],
+        env=ENV,
+    )
     try:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
@@ -106,8 +121,9 @@ def _proxy(store: Path, upstream: str) -> Iterator[str]:
 
 def _filled(store: Path, memories: int = 200) -> None:
     with Memory(store) as memory:
-        memory.import_({"text": f"User bought item number {n} in shop {n % 17}.", "user_id": "ana"}
-                       for n in range(memories))  # fmt: skip
+        memory.import_(
+            {"text": f"User bought item number {n} in shop {n % 17}.", "user_id": "ana"} for n in range(memories)
+        )
 
 
 def _echo(body: dict[str, Any]) -> str:
@@ -149,8 +165,9 @@ def _concurrent(full: bool) -> list[Row]:
         _filled(store)
         with _proxy(store, api.url) as url:
             for name, use in (
-                ("async, 100 at once", lambda at: asyncio.run(all_at_once(at))), ("sync", one_by_one),
-            ):  # fmt: skip
+                ("async, 100 at once", lambda at: asyncio.run(all_at_once(at))),
+                ("sync", one_by_one),
+            ):
                 direct, through = use(api.url), use(url)
                 wrong = sum(a != b for a, b in zip(direct, through, strict=True))
                 note = f"{len(direct)} replies, half of them streamed; memories went into every request"
@@ -245,8 +262,11 @@ def _tests(full: bool) -> list[Row]:
     for name in TESTS:
         run = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/integrations/test_{name}.py"],
-            capture_output=True, text=True, env=ENV, cwd=ROOT,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            env=ENV,
+            cwd=ROOT,
+        )
         last = run.stdout.strip().splitlines()[-1].strip("= ")
         passed = next((int(part.split()[0]) for part in last.split(", ") if " passed" in part), 0)
         ok = run.returncode == 0 and passed > 0

@@ -100,12 +100,15 @@ def bm25(talk: Talk) -> Iterator[Served]:
         wanted = set(terms(question["question"]))
         scores = [
             sum(
-                math.log(1 + (len(bags) - seen[t] + 0.5) / (seen[t] + 0.5)) * bag[t] * 2.2
+                math.log(1 + (len(bags) - seen[t] + 0.5) / (seen[t] + 0.5))
+                * bag[t]
+                * 2.2
                 / (bag[t] + 1.2 * (0.25 + 0.75 * size / mean))
-                for t in wanted if t in bag
+                for t in wanted
+                if t in bag
             )
             for bag, size in zip(bags, lengths, strict=True)
-        ]  # fmt: skip
+        ]
         order = sorted(range(len(texts)), key=lambda i: -scores[i])
         block = render_context([_record(talk.turns[i], i) for i in order], TOKENS, nonce="0" * 8).text
         said = "\n".join(item.text for item in parse_context(block)) if block else ""

@@ -59,10 +59,16 @@ def run() -> list[Row]:
     cost = median(costs)
     kinds = Counter(decision.action for decision in decisions)
     return [
-        Row("replay cost: ops + retrieval per decision", cost, "ms CPU", "≤ 0.3", cost <= 0.3,
+        Row(
+            "replay cost: ops + retrieval per decision",
+            cost,
+            "ms CPU",
+            "≤ 0.3",
+            cost <= 0.3,
             f"{SIZE} → {len(end)} memories; {', '.join(f'{n} {action}' for action, n in sorted(kinds.items()))};"
-            f" median of {ROUNDS} ({min(costs):.3f}–{max(costs):.3f})"),
-    ]  # fmt: skip
+            f" median of {ROUNDS} ({min(costs):.3f}–{max(costs):.3f})",
+        ),
+    ]
 
 
 def replayed(live: LiveBank, decisions: list[Decision]) -> LiveBank:
@@ -97,11 +103,18 @@ def _decision(rng: random.Random, number: int) -> Decision:
 def _records(rng: random.Random) -> list[MemoryRecord]:
     return [
         MemoryRecord(
-            id=f"m_{n}", text=_fact(rng, n), at=NOW - timedelta(hours=SIZE - n), seq=n + 1, content_hash=f"h{n}",
-            speaker="Ana" if n % 3 else "", session_id=f"s{n // 20}", created_at=NOW, updated_at=NOW,
+            id=f"m_{n}",
+            text=_fact(rng, n),
+            at=NOW - timedelta(hours=SIZE - n),
+            seq=n + 1,
+            content_hash=f"h{n}",
+            speaker="Ana" if n % 3 else "",
+            session_id=f"s{n // 20}",
+            created_at=NOW,
+            updated_at=NOW,
         )
         for n in range(SIZE)
-    ]  # fmt: skip
+    ]
 
 
 def _fact(rng: random.Random, number: int) -> str:

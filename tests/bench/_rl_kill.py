@@ -25,13 +25,17 @@ def main() -> None:
 
     source.OnlineSource.rows = rows  # type: ignore[method-assign]
     train, choose = lab.World.of(8, lab.TRAIN), lab.World.of(2, lab.CHOOSE, split="heldout")
-    chosen = lab.settings(
-        stages=[{"steps": 8}], talks=2, refresh=2, states=6, stop={"every": 4, "users": 2}
-    )  # fmt: skip
+    chosen = lab.settings(stages=[{"steps": 8}], talks=2, refresh=2, states=6, stop={"every": 4, "users": 2})
     done = polish(
-        base, train.talks, choose.talks, Path(folder), settings=chosen, seed=int(seed),
-        episodes=[*train.episodes, *choose.episodes], machine=Machine(save_steps=2),
-    )  # fmt: skip
+        base,
+        train.talks,
+        choose.talks,
+        Path(folder),
+        settings=chosen,
+        seed=int(seed),
+        episodes=[*train.episodes, *choose.episodes],
+        machine=Machine(save_steps=2),
+    )
     print(done.digest)
 
 

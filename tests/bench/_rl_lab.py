@@ -60,27 +60,43 @@ class World:
 
 
 def run(
-    settings: OnlineSettings, seed: int, *, base: Path | None = None, train: World | None = None,
-    choose: World | None = None, parent: Path | None = None,
-) -> tuple[Polished, float, list[Mapping[str, Any]]]:  # fmt: skip
+    settings: OnlineSettings,
+    seed: int,
+    *,
+    base: Path | None = None,
+    train: World | None = None,
+    choose: World | None = None,
+    parent: Path | None = None,
+) -> tuple[Polished, float, list[Mapping[str, Any]]]:
     """(result, CPU seconds, metrics of every step). The adapter stays in a folder of its own."""
     train = train or World.of(60, TRAIN + seed)
     choose = choose or World.of(settings.stop.users, CHOOSE, split="heldout")
     folder = Path(tempfile.mkdtemp(prefix="rl-"))
     started = time.process_time()
     done = polish(
-        base or tiny.checkpoint("biased"), train.talks, choose.talks, folder, settings=settings, parent=parent,
-        episodes=[*train.episodes, *choose.episodes], served=SERVED, seed=seed,
-    )  # fmt: skip
+        base or tiny.checkpoint("biased"),
+        train.talks,
+        choose.talks,
+        folder,
+        settings=settings,
+        parent=parent,
+        episodes=[*train.episodes, *choose.episodes],
+        served=SERVED,
+        seed=seed,
+    )
     return done, time.process_time() - started, RunFolder(folder).metrics()
 
 
 def settings(**chosen: Any) -> OnlineSettings:
     """The recipe of the rows: the world's reader is the frozen answerer while learning, which is exact and cheap."""
     usual: dict[str, Any] = {
-        "others": HEARS, "reward": {"answerer": "exact", "growth": 0.15}, "talks": 8, "refresh": 10,
-        "stages": [{"steps": 75}], "stop": {"every": 25, "users": 10},
-    }  # fmt: skip
+        "others": HEARS,
+        "reward": {"answerer": "exact", "growth": 0.15},
+        "talks": 8,
+        "refresh": 10,
+        "stages": [{"steps": 75}],
+        "stop": {"every": 25, "users": 10},
+    }
     return OnlineSettings.model_validate({**usual, **chosen})
 
 
@@ -93,9 +109,9 @@ class Routed:
         self._acting, self._adapter, self._roles = acting, adapter, roles
 
     def generate(self, requests: Sequence[GenRequest]) -> Replies:
-        return self._acting.generate([
-            replace(one, adapter=self._adapter if one.prompt.role in self._roles else None) for one in requests
-        ])  # fmt: skip
+        return self._acting.generate(
+            [replace(one, adapter=self._adapter if one.prompt.role in self._roles else None) for one in requests]
+        )
 
     def close(self) -> None:
         """Nothing of its own."""
@@ -143,8 +159,9 @@ def gained(start: Scores, ends: Sequence[Scores], draws: int = 2000) -> Estimate
     """Mean difference over seeds, people redrawn; seeds are averaged within a person."""
     paired = {
         one: fmean(fmean(end[one]) for end in ends) - fmean(start[one])
-        for one in start if start[one] and all(end.get(one) for end in ends)
-    }  # fmt: skip
+        for one in start
+        if start[one] and all(end.get(one) for end in ends)
+    }
     values = np.array(list(paired.values()))
     rng = np.random.default_rng(0)
     every = [values[rng.integers(0, len(values), len(values))].mean() for _ in range(draws)]

@@ -13,9 +13,16 @@ from memkit_train.replay.env import beside
 
 
 def live(
-    path: Path, episodes: Sequence[Episode], model: Path, *, manners: Manners, seed: int = 0, explore: float = 0.0,
-    others: Backbone | None = None, roles: Sequence[str] = ("manager",),
-) -> float:  # fmt: skip
+    path: Path,
+    episodes: Sequence[Episode],
+    model: Path,
+    *,
+    manners: Manners,
+    seed: int = 0,
+    explore: float = 0.0,
+    others: Backbone | None = None,
+    roles: Sequence[str] = ("manager",),
+) -> float:
     """Every user's months with the app, into a store at `path`; returns the share of right answers. `others` answers in
     all roles but `roles`; None: the model does."""
     with (

@@ -45,8 +45,18 @@ FULL_SWAPS, FLIPS = 120, 880
 
 def run(full: bool = False) -> list[Row]:
     sections: list[Callable[[], list[Row]]] = [
-        hostile, canaries, two_processes, vllm, kills, watching, shadowing, swaps, cost, memory, throughput,
-    ]  # fmt: skip
+        hostile,
+        canaries,
+        two_processes,
+        vllm,
+        kills,
+        watching,
+        shadowing,
+        swaps,
+        cost,
+        memory,
+        throughput,
+    ]
     return [row for section in sections for row in section()]
 
 

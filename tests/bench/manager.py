@@ -36,8 +36,16 @@ ROOT = Path(__file__).resolve().parents[2]
 def run(full: bool = False) -> list[Row]:
     rows: list[Row] = []
     sections: list[Callable[[], list[Row]]] = [
-        malformed, lies, lambda: _transport.rows(), prompt_size, throughput, background, _in_process, replay, records,
-    ]  # fmt: skip
+        malformed,
+        lies,
+        lambda: _transport.rows(),
+        prompt_size,
+        throughput,
+        background,
+        _in_process,
+        replay,
+        records,
+    ]
     for section in sections:
         rows += section()
     return rows
@@ -82,8 +90,9 @@ def malformed() -> list[Row]:
                     }
                     user = f"u{mutation.number}"
                     try:
-                        result = memory.add([{"role": "user", "content": FACT}, {"role": "user", "content": "Hi."}],
-                                            user_id=user)  # fmt: skip
+                        result = memory.add(
+                            [{"role": "user", "content": FACT}, {"role": "user", "content": "Hi."}], user_id=user
+                        )
                     except Exception:
                         uncaught += 1
                         continue
@@ -131,14 +140,19 @@ def lies() -> list[Row]:
             own = memory.list(user_id="ana")[-1].id
             before = {user: [r.text for r in memory.list(user_id=user)] for user in ("victim", "ana")}
             wishes = [
-                '{"op": "DELETE", "id": 77}', f'{{"op": "DELETE", "id": "{foreign}"}}',
+                '{"op": "DELETE", "id": 77}',
+                f'{{"op": "DELETE", "id": "{foreign}"}}',
                 f'{{"op": "UPDATE", "id": "{own}", "text": "taken over"}}',
                 '{"op": "UPDATE", "id": 1, "text": "x"}, {"op": "DELETE", "id": 1}',
-                ",".join(f'{{"op": "DELETE", "id": {n}}}' for n in range(1, 6)), many,
-                '{"op": "UPDATE", "id": 1, "text": ""}', '{"op": "ADD", "text": "   "}',
+                ",".join(f'{{"op": "DELETE", "id": {n}}}' for n in range(1, 6)),
+                many,
+                '{"op": "UPDATE", "id": 1, "text": ""}',
+                '{"op": "ADD", "text": "   "}',
                 ",".join(f'{{"op": "UPDATE", "id": {n}, "text": "same {n}"}}' for n in range(1, 6)),
-                '{"op": "EXPLODE", "id": 1}', '{"op": "DELETE", "id": -1}', '{"op": "DELETE", "id": null}',
-            ]  # fmt: skip
+                '{"op": "EXPLODE", "id": 1}',
+                '{"op": "DELETE", "id": -1}',
+                '{"op": "DELETE", "id": null}',
+            ]
             backbone.says["extractor"] = '{"facts": [{"turn": 1, "fact": "ana likes 3 and 4"}]}'
             for wish in wishes:
                 backbone.says["manager"] = f'{{"operations": [{wish}]}}'
@@ -354,10 +368,25 @@ def replay() -> list[Row]:
 
 
 LAW_6 = (
-    "state_seq", "candidates", "prompt_hash", "prompt_version", "prompt_ids", "token_ids", "logprobs",
-    "sampled_logprobs", "sampling", "adapter", "propensity", "parse", "reply", "usage", "latency_ms", "source_turns",
-    "model", "drafts",
-)  # fmt: skip
+    "state_seq",
+    "candidates",
+    "prompt_hash",
+    "prompt_version",
+    "prompt_ids",
+    "token_ids",
+    "logprobs",
+    "sampled_logprobs",
+    "sampling",
+    "adapter",
+    "propensity",
+    "parse",
+    "reply",
+    "usage",
+    "latency_ms",
+    "source_turns",
+    "model",
+    "drafts",
+)
 
 
 def records() -> list[Row]:

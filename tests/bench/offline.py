@@ -60,12 +60,24 @@ def _logged() -> list[Row]:
     same = sum(row.prompt_ids == one.prompt_ids for row, one in zip(again, decisions, strict=True))
     roles = Counter(one.role for one in decisions)
     return [
-        Row("log-probs: largest difference, logged and recomputed", worst, "nats", "≤ 1e-4", worst <= 1e-4,
-            f"{len(decisions)} decisions, half of them sampled: {', '.join(f'{n} {r}' for r, n in roles.items())}"),
+        Row(
+            "log-probs: largest difference, logged and recomputed",
+            worst,
+            "nats",
+            "≤ 1e-4",
+            worst <= 1e-4,
+            f"{len(decisions)} decisions, half of them sampled: {', '.join(f'{n} {r}' for r, n in roles.items())}",
+        ),
         Row("prompts from text, token for token as logged", same / len(decisions), "", "1", same == len(decisions)),
-        Row("prompts rendered from text", speed, "/CPU-s", f"≥ {PROMPTS_PER_S:,}", speed >= PROMPTS_PER_S,
-            f"{len(again)} prompts, chat template and tokenizer"),
-    ]  # fmt: skip
+        Row(
+            "prompts rendered from text",
+            speed,
+            "/CPU-s",
+            f"≥ {PROMPTS_PER_S:,}",
+            speed >= PROMPTS_PER_S,
+            f"{len(again)} prompts, chat template and tokenizer",
+        ),
+    ]
 
 
 @torch.no_grad()

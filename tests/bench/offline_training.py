@@ -83,10 +83,12 @@ def one_seed(world: World) -> Found:
     return Found(
         {name: mean(table) for name, table in found.items()},
         sum(row.reward is not None and row.reward >= 0.5 for row in rated.rows),
-        {name: gate(trials[name].tables, trials["start"].tables, limits=Limits(target="answer_em"))
-         for name in (LABELS, BLIND, SHUFFLED)},
+        {
+            name: gate(trials[name].tables, trials["start"].tables, limits=Limits(target="answer_em"))
+            for name in (LABELS, BLIND, SHUFFLED)
+        },
         {name: trial.means()["junk"] for name, trial in trials.items()},
-    )  # fmt: skip
+    )
 
 
 def table(found: list[Found]) -> list[Row]:
@@ -105,23 +107,34 @@ def table(found: list[Found]) -> list[Row]:
     shown = ("start", "ceiling", LABELS, AMENDED, POLISHED, BLIND, PERMUTED, SHUFFLED, SHUFFLED_TOO, SHUFFLED_ALL, FEW)
     rows = [Row(f"answers right: {name}", over(name).mean, "", "", True, str(over(name))) for name in shown]
     gap = gain("ceiling", "start")
-    rows.append(Row("points between start and ceiling", 100 * gap.mean, "", "", True,
-                    f"{gap}: no gain over the start can be larger"))  # fmt: skip
+    rows.append(
+        Row(
+            "points between start and ceiling",
+            100 * gap.mean,
+            "",
+            "",
+            True,
+            f"{gap}: no gain over the start can be larger",
+        )
+    )
     for name, controls in (
-        (LABELS, (BLIND, PERMUTED, SHUFFLED)), (AMENDED, (BLIND, PERMUTED, SHUFFLED_TOO)),
+        (LABELS, (BLIND, PERMUTED, SHUFFLED)),
+        (AMENDED, (BLIND, PERMUTED, SHUFFLED_TOO)),
         (POLISHED, (BLIND, PERMUTED, SHUFFLED_ALL)),
-    ):  # fmt: skip
+    ):
         share = closed(name)
         rows.append(Row(f"{name}: share of the gap closed", share.mean, "", "≥ 0.7", share.mean >= 0.7, str(share)))
         for control in controls:
             more = gain(name, control)
-            rows.append(Row(f"{name}: points above {control}", 100 * more.mean, "", "≥ 12", more.mean >= 0.12,
-                            str(more)))  # fmt: skip
+            rows.append(
+                Row(f"{name}: points above {control}", 100 * more.mean, "", "≥ 12", more.mean >= 0.12, str(more))
+            )
     few = gain(FEW, "start")
     rows.append(Row("points above the start with 10 % rated", 100 * few.mean, "", "≥ 15", few.mean >= 0.15, str(few)))
     junk = OverSeeds.of(one.junk[LABELS] - one.junk["start"] for one in found)
-    rows.append(Row("junk: share of the memories, against the start", junk.mean, "", "≤ 0.05", junk.mean <= 0.05,
-                    str(junk)))  # fmt: skip
+    rows.append(
+        Row("junk: share of the memories, against the start", junk.mean, "", "≤ 0.05", junk.mean <= 0.05, str(junk))
+    )
     return [*rows, *_judged(found)]
 
 

@@ -26,7 +26,7 @@ from memkit.retrieval import (
     parse_context,
     rank,
     render_context,
-)  # fmt: skip
+)
 from memkit_train.ranker.fit import fit_ranker, gate_ranker
 from tests.bench._citations import cited, judged, talk
 from tests.bench._locomo import CUTOFFS, TEST, TRAINING, Embedded, Recall, Talk, mean, recall, talks
@@ -108,9 +108,10 @@ def _against(embedded: Sequence[Embedded], default: Found) -> Iterator[Row]:
     yield from fit_rows
     held = [n for n, one in enumerate(embedded) if one.talk.name not in TRAINING]
     rivals: dict[str, Callable[[Sequence[Embedded]], Found]] = {
-        "mem0 dense + BM25": mem0, "LanceDB hybrid RRF": lancedb_hybrid,
+        "mem0 dense + BM25": mem0,
+        "LanceDB hybrid RRF": lancedb_hybrid,
         "BM25": lambda some: [one.found(BM25_ONLY) for one in some],
-    }  # fmt: skip
+    }
     ours = _mean(embedded, default)
     for name, search in rivals.items():
         try:
@@ -224,9 +225,13 @@ def _isolation() -> Iterator[Row]:
     alone = BankIndex.build(mine, vectors)
     changed = sum(results(alone, query) != results(beside, query) for query in (question(rng) for _ in range(200)))
     yield Row(
-        "isolation: rankings changed by another tenant's 10,000 rows, of 200", changed, "", "= 0", changed == 0,
+        "isolation: rankings changed by another tenant's 10,000 rows, of 200",
+        changed,
+        "",
+        "= 0",
+        changed == 0,
         "the user's slice of a shared table beside the user's bank alone",
-    )  # fmt: skip
+    )
 
 
 def _parity() -> Iterator[Row]:
@@ -239,9 +244,12 @@ def _parity() -> Iterator[Row]:
         rebuilt = BankIndex.build(records, vectors)
         different += any(results(index, q) != results(rebuilt, q) for q in (question(rng) for _ in range(3)))
     yield Row(
-        "parity: banks whose deltas and rebuild differ in an id, score or signal, of 1,000", different, "", "= 0",
+        "parity: banks whose deltas and rebuild differ in an id, score or signal, of 1,000",
+        different,
+        "",
+        "= 0",
         different == 0,
-    )  # fmt: skip
+    )
 
 
 # --- speed ------------------------------------------------------------------------------------------------------------

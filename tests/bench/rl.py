@@ -38,9 +38,12 @@ def run(full: bool = False) -> list[Row]:
 def _estimators(full: bool) -> list[Row]:
     """The hand-computed cases are tests; here they are counted."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "tests/train/test_algorithms.py"], cwd=ROOT, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "pytest", "-q", "tests/train/test_algorithms.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     passed = sum(int(n) for n in re.findall(r"(\d+) passed", done.stdout))
     return [Row("estimators: hand-computed cases", passed, "cases", "all pass", done.returncode == 0 and passed > 0)]
 
@@ -52,9 +55,15 @@ def _credit(full: bool) -> list[Row]:
         trajectory, pool = _planted(random.Random(seed), 200 if full else 60)
         ours, theirs = planted.correlation(pool), planted.correlation(trajectory)
         rows.append(
-            Row(f"planted credit, seed {seed}: LoGo", ours, "correlation", "> trajectory GRPO", ours > theirs,
-                f"trajectory GRPO {theirs:.3f}")
-        )  # fmt: skip
+            Row(
+                f"planted credit, seed {seed}: LoGo",
+                ours,
+                "correlation",
+                "> trajectory GRPO",
+                ours > theirs,
+                f"trajectory GRPO {theirs:.3f}",
+            )
+        )
     return rows
 
 
@@ -88,14 +97,22 @@ def _grpo(full: bool) -> list[Row]:
     rows = [
         _closed("GRPO + LoRA: share of the gap closed", start, ends, ceiling, "≥ 0.7"),
         _closed(
-            "… the tiny model answers for itself", lab.measured(biased, None, held, answers="base"),
+            "… the tiny model answers for itself",
+            lab.measured(biased, None, held, answers="base"),
             [lab.measured(biased, one.adapter, held, answers="base") for one, _, _ in done],
-            lab.measured(skilled, None, held, answers="base"), "",
+            lab.measured(skilled, None, held, answers="base"),
+            "",
         ),
-        Row("… CPU time of a run, validation included", max(seconds), "s", "≤ 120", max(seconds) <= 120,
-            lab.listed(seconds)),
+        Row(
+            "… CPU time of a run, validation included",
+            max(seconds),
+            "s",
+            "≤ 120",
+            max(seconds) <= 120,
+            lab.listed(seconds),
+        ),
         Row("… end of the schedule below its peak", max(falls), "", "≤ 0.02", max(falls) <= 0.02, lab.listed(falls)),
-    ]  # fmt: skip
+    ]
     for kind, name in KINDS:
         values = [lab.mean(end.operations[kind]) for end in ends]
         note = f"{kind}: start {lab.mean(start.operations[kind]):.3f}, skilled {lab.mean(ceiling.operations[kind]):.3f}"
@@ -119,8 +136,16 @@ def _open(adapter: Path) -> list[Row]:
     held = lab.World.of(6, lab.HELD, Knobs(level="open"), split="heldout")
     biased = tiny.checkpoint("biased")
     found = [lab.mean(lab.measured(biased, one, held).answers["all"]) for one in (None, adapter)]
-    return [Row("… open level (names it never read)", found[1], "of answers", "reported", True,
-                f"start {found[0]:.3f}; the model knows a closed vocabulary")]  # fmt: skip
+    return [
+        Row(
+            "… open level (names it never read)",
+            found[1],
+            "of answers",
+            "reported",
+            True,
+            f"start {found[0]:.3f}; the model knows a closed vocabulary",
+        )
+    ]
 
 
 def _shares(done) -> list[Row]:  # type: ignore[no-untyped-def]
@@ -129,8 +154,16 @@ def _shares(done) -> list[Row]:  # type: ignore[no-untyped-def]
     triple = [fmean(one[f"time/{name}"] for one in steps) for name in ("generation", "optimiser", "environment")]
     usual = median(one["time/environment"] for one in steps)
     shown = " : ".join(f"{share:.0%}" for share in triple)
-    return [Row("environment share of a step", usual, "median", "≤ 0.05", usual <= 0.05,
-                f"generation : optimiser : environment = {shown} over all steps")]  # fmt: skip
+    return [
+        Row(
+            "environment share of a step",
+            usual,
+            "median",
+            "≤ 0.05",
+            usual <= 0.05,
+            f"generation : optimiser : environment = {shown} over all steps",
+        )
+    ]
 
 
 def _resume(full: bool) -> list[Row]:
@@ -149,7 +182,18 @@ def _resume(full: bool) -> list[Row]:
 
 def _in_process(folder: Path, seed: int, step: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "tests.bench._rl_kill", str(folder), str(seed), str(step), lab.HEARS,
-         str(tiny.checkpoint("biased"))],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "tests.bench._rl_kill",
+            str(folder),
+            str(seed),
+            str(step),
+            lab.HEARS,
+            str(tiny.checkpoint("biased")),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )

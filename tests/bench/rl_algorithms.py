@@ -26,7 +26,9 @@ def _ppo(full: bool) -> list[Row]:
 def _together(full: bool) -> list[Row]:
     """One adapter, two role prompts: the manager first, then both. Replies are the model's own in both roles."""
     chosen = lab.settings(
-        roles=["extractor", "manager"], stages=[{"steps": 20, "trained": ["manager"]}, {"steps": 20}], group=6,
+        roles=["extractor", "manager"],
+        stages=[{"steps": 20, "trained": ["manager"]}, {"steps": 20}],
+        group=6,
         stop={"every": 10, "users": 10, "m_fail": 0.5},
-    )  # fmt: skip
+    )
     return lab.improves("co-learning of extractor and manager", chosen, lab.KNOBS, ("extractor", "manager"), full)

@@ -42,9 +42,13 @@ def _answers(full: bool) -> list[Row]:
     held = lab.World.of(60 if full else 24, lab.HELD, split="heldout")
     skilled = tiny.checkpoint("skilled")
     chosen = lab.settings(
-        roles=["answerer"], reward={"metric": "f1", "citations": 0.3}, states=16, group=8, talks=12,
+        roles=["answerer"],
+        reward={"metric": "f1", "citations": 0.3},
+        states=16,
+        group=8,
+        talks=12,
         stages=[{"steps": 60}],
-    )  # fmt: skip
+    )
     with tempfile.TemporaryDirectory() as name:
         careless = Path(name) / "careless"
         bias(skilled, careless, stage=CARELESS)
@@ -56,16 +60,27 @@ def _answers(full: bool) -> list[Row]:
         gain = lab.gained(start[name], [end[name] for end in ends])
         values = lab.listed([lab.mean(end[name]) for end in ends])
         rows.append(
-            Row(f"answer agent: gain in {name.upper()}", gain.value, "", "interval > 0", gain.low > 0,
-                f"{lab.interval(gain)}, {lab.mean(start[name]):.3f} → {values}, skilled "
-                f"{lab.mean(ceiling[name]):.3f}")
-        )  # fmt: skip
+            Row(
+                f"answer agent: gain in {name.upper()}",
+                gain.value,
+                "",
+                "interval > 0",
+                gain.low > 0,
+                f"{lab.interval(gain)}, {lab.mean(start[name]):.3f} → {values}, skilled {lab.mean(ceiling[name]):.3f}",
+            )
+        )
     for name in ("precision", "recall"):
         values = [lab.mean(end[name]) for end in ends]
         rows.append(
-            Row(f"answer agent: distillation {name}", fmean(values), "", "reported", True,
-                f"start {lab.mean(start[name]):.3f}; {lab.listed(values)}; skilled {lab.mean(ceiling[name]):.3f}")
-        )  # fmt: skip
+            Row(
+                f"answer agent: distillation {name}",
+                fmean(values),
+                "",
+                "reported",
+                True,
+                f"start {lab.mean(start[name]):.3f}; {lab.listed(values)}; skilled {lab.mean(ceiling[name]):.3f}",
+            )
+        )
     return rows
 
 
@@ -78,8 +93,9 @@ def answered(base: Path, adapter: Path | None, held: lab.World) -> dict[str, dic
         trails = env.run([(env.start(talk.script), Policy(acting)) for talk in held.talks], upto=None)
         asked = [
             (talk.user, one_.probe, bank_for(one_.probe, trail))
-            for talk, trail in zip(held.talks, trails, strict=True) for one_ in talk.questions
-        ]  # fmt: skip
+            for talk, trail in zip(held.talks, trails, strict=True)
+            for one_ in talk.questions
+        ]
         tasks = [AnswerTask(probe.question, bank, probe.now, probe.key) for _, probe, bank in asked]
         routing = Routing(one.name if adapter is not None else None)
         found = answer_all(tasks, acting, embedder, env.served, routing=routing)

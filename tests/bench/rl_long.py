@@ -112,19 +112,30 @@ def _curves(named: str, runs: Mapping[str, Sequence[Found]]) -> list[Row]:
         ours, theirs = ([one["looks"][at][1] for one in runs[kind]] for kind in ("logo", "trajectory"))
         lead = [a - b for a, b in zip(ours, theirs, strict=True)]
         rows.append(
-            Row(f"{named}: LoGo's lead after {step} steps", fmean(lead), "", "reported", True,
+            Row(
+                f"{named}: LoGo's lead after {step} steps",
+                fmean(lead),
+                "",
+                "reported",
+                True,
                 f"[{min(lead):+.3f}, {max(lead):+.3f}] over seeds; LoGo {lab.listed(ours)}, "
-                f"trajectory {lab.listed(theirs)}, start {start:.3f}")
-        )  # fmt: skip
+                f"trajectory {lab.listed(theirs)}, start {start:.3f}",
+            )
+        )
     return rows
 
 
 def _learned(job: tuple[Size, str, int]) -> Found:
     size, kind, seed = job
     chosen: dict[str, Any] = {
-        "talks": size.talks, "questions": 4, "p_local": 0.5, "rerolls": size.rerolls, "stages": [{"steps": size.steps}],
-        "stop": {"every": size.looks, "users": size.held, "patience": 99}, **size.kinds[kind],
-    }  # fmt: skip
+        "talks": size.talks,
+        "questions": 4,
+        "p_local": 0.5,
+        "rerolls": size.rerolls,
+        "stages": [{"steps": size.steps}],
+        "stop": {"every": size.looks, "users": size.held, "patience": 99},
+        **size.kinds[kind],
+    }
     settings = lab.settings(**chosen)
 
     def learn() -> Found:
@@ -132,11 +143,19 @@ def _learned(job: tuple[Size, str, int]) -> Found:
         done, cpu, _ = lab.run(settings, seed, train=train, choose=size.people())
         return {
             "looks": [[step, score] for step, score in done.stages[0]["looks"]],
-            "generated": done.generated, "status": done.status, "cpu_s": round(cpu),
-        }  # fmt: skip
+            "generated": done.generated,
+            "status": done.status,
+            "cpu_s": round(cpu),
+        }
 
-    told = {"bench": "rl-long", "sessions": size.sessions, "kind": kind, "seed": seed,
-            "knobs": str(size.knobs), "settings": settings.model_dump(mode="json")}  # fmt: skip
+    told = {
+        "bench": "rl-long",
+        "sessions": size.sessions,
+        "kind": kind,
+        "seed": seed,
+        "knobs": str(size.knobs),
+        "settings": settings.model_dump(mode="json"),
+    }
     return kept(told, learn)
 
 

@@ -30,9 +30,18 @@ SINGLE = 5_000
 def run(full: bool = False) -> list[Row]:
     rows: list[Row] = []
     sections: list[Callable[[], list[Row]]] = [
-        start_up, durable_ack, adding, lambda: searching(10_000), lambda: searching(100_000), beside_mem0,
-        faults.mixed_processes, faults.same_fact, faults.kills, faults.damaged_projection, faults.erasure,
-    ]  # fmt: skip
+        start_up,
+        durable_ack,
+        adding,
+        lambda: searching(10_000),
+        lambda: searching(100_000),
+        beside_mem0,
+        faults.mixed_processes,
+        faults.same_fact,
+        faults.kills,
+        faults.damaged_projection,
+        faults.erasure,
+    ]
     for section in sections:
         rows += section()
     return rows
@@ -73,9 +82,11 @@ def start_up() -> list[Row]:
     def cpu(body: str) -> tuple[float, str]:
         with scratch() as folder:
             done = subprocess.run(
-                [sys.executable, "-c", _CHILD.format(body=body), str(folder / "s")], capture_output=True, text=True,
+                [sys.executable, "-c", _CHILD.format(body=body), str(folder / "s")],
+                capture_output=True,
+                text=True,
                 check=True,
-            )  # fmt: skip
+            )
         seconds, _, heavy = done.stdout.strip().partition(" ")
         return float(seconds), heavy
 
@@ -154,12 +165,13 @@ def adding() -> list[Row]:
         batches = [
             timed(
                 lambda start=start: memory.add(
-                    [{"role": "user", "content": sentence(start + n) + " Again."} for n in range(100)], user_id="b",
+                    [{"role": "user", "content": sentence(start + n) + " Again."} for n in range(100)],
+                    user_id="b",
                     infer=False,
                 )
             )
             for start in range(0, 2_000, 100)
-        ]  # fmt: skip
+        ]
         per_row = statistics.median(batches) * 10
         rows.append(Row("add(infer=False) in batches of 100, per row", per_row, "ms", "<= 0.5", per_row <= 0.5))
         memory.close()
@@ -257,13 +269,19 @@ def beside_mem0() -> list[Row]:
     """2,080 memories of 4 users in one store, in one run: half of them added one by one, half in batches; searches
     are filtered to one user, k=10. mem0 keeps the whole store in memory, so it has no cold search: a bank that memkit
     must first read from LanceDB is held against mem0's ordinary search."""
-    bars = [("add one by one", "add", 4.0), ("add in a batch", "batch", 20.0), ("search, warm", "search", 20.0),
-            ("search, cold", "cold", 5.0)]  # fmt: skip
+    bars = [
+        ("add one by one", "add", 4.0),
+        ("add in a batch", "batch", 20.0),
+        ("search, warm", "search", 20.0),
+        ("search, cold", "cold", 5.0),
+    ]
     said = {f"u{user}": [sentence(520 * user + number) for number in range(520)] for user in range(4)}
     request = {
-        "singles": {user: said[user] for user in ("u0", "u1")}, "batches": {user: said[user] for user in ("u2", "u3")},
-        "batch": 130, "queries": [f"which platform, guest {number}?" for number in range(40)],
-    }  # fmt: skip
+        "singles": {user: said[user] for user in ("u0", "u1")},
+        "batches": {user: said[user] for user in ("u2", "u3")},
+        "batch": 130,
+        "queries": [f"which platform, guest {number}?" for number in range(40)],
+    }
     try:
         script = Path(__file__).with_name("_mem0_store.py")
         theirs = run_peer(["mem0ai==2.2.1"], script, request)
@@ -273,11 +291,15 @@ def beside_mem0() -> list[Row]:
     theirs["cold"] = theirs["search"]
     return [
         Row(
-            f"faster than mem0: {name}", theirs[key] / ours[key], "x", f">= {bar:g}", theirs[key] >= bar * ours[key],
+            f"faster than mem0: {name}",
+            theirs[key] / ours[key],
+            "x",
+            f">= {bar:g}",
+            theirs[key] >= bar * ours[key],
             f"ours {ours[key] * 1e3:.2f} ms, mem0 {theirs[key] * 1e3:.2f} ms",
         )
         for name, key, bar in bars
-    ]  # fmt: skip
+    ]
 
 
 def _ours(request: dict[str, Any]) -> dict[str, float]:
@@ -288,8 +310,9 @@ def _ours(request: dict[str, Any]) -> dict[str, float]:
         with Memory(folder / "s", embedder=embedder) as memory:
             single = [
                 timed(lambda t=text, u=user: memory.add(t, user_id=u, infer=False))
-                for user, texts in singles.items() for text in texts
-            ]  # fmt: skip
+                for user, texts in singles.items()
+                for text in texts
+            ]
             batch: list[float] = []
             for user, texts in batches.items():
                 for first in range(0, len(texts), request["batch"]):

@@ -58,7 +58,10 @@ def _row(label: str, what: str, of: list[Measured]) -> Row:
     by_seed = " ".join(f"{mean_by_cluster(table).value:.3f}" for table in tables)
     judged = what == "operations" and label == "unseen names"
     return Row(
-        f"open level, one shown memory, {label}: {what}", one.value, "",
-        f"≥ {FLOOR} (aim .95)" if judged else "reported", not judged or one.value >= FLOOR,
+        f"open level, one shown memory, {label}: {what}",
+        one.value,
+        "",
+        f"≥ {FLOOR} (aim .95)" if judged else "reported",
+        not judged or one.value >= FLOOR,
         f"[{one.low:.3f}, {one.high:.3f}], seeds {by_seed}",
-    )  # fmt: skip
+    )

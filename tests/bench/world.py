@@ -32,8 +32,17 @@ SEED = 7000
 def run(full: bool = False) -> list[Row]:
     rows: list[Row] = []
     parts: list[Callable[[bool], list[Row]]] = [
-        _needs_its_ops, _metrics, _m_fail, _loaders, _judge, _closed, _decode, _tables, _locomo, _open,
-    ]  # fmt: skip
+        _needs_its_ops,
+        _metrics,
+        _m_fail,
+        _loaders,
+        _judge,
+        _closed,
+        _decode,
+        _tables,
+        _locomo,
+        _open,
+    ]
     for part in parts:
         try:
             rows += part(full)
@@ -79,9 +88,15 @@ def _closed(full: bool) -> list[Row]:
             rows.append(_row("tiny biased: answers", answers, ".50–.75", 0.5 <= answers["value"] <= 0.75))
             continue
         for kind, bar in (
-            ("new", 0.95), ("change", 0.95), ("extend", 0.95), ("restate", 0.95), ("soft", 0.95), ("retract", 0.80),
-            ("happened", None), ("plan", None),
-        ):  # fmt: skip
+            ("new", 0.95),
+            ("change", 0.95),
+            ("extend", 0.95),
+            ("restate", 0.95),
+            ("soft", 0.95),
+            ("retract", 0.80),
+            ("happened", None),
+            ("plan", None),
+        ):
             one = found["operations"][kind]
             whole = found["whole"][kind]["value"]
             label = "chit-chat" if kind == "soft" else kind
@@ -107,9 +122,11 @@ def _open(full: bool) -> list[Row]:
         answers: dict[str, list[float]] = {}
         for seed in range(3):
             held = generate(
-                8 if full else 3, seed=SEED + seed, split="heldout",
+                8 if full else 3,
+                seed=SEED + seed,
+                split="heldout",
                 knobs=Knobs(level="open", unseen_templates=templates),
-            )  # fmt: skip
+            )
             backbone = _tiny("skilled")
             try:
                 found = measure(held, backbone, embedder)
@@ -181,9 +198,15 @@ _GOLDEN: Sequence[tuple[str, Callable[[], float], float]] = (
 def _metrics(full: bool) -> list[Row]:
     wrong = [name for name, made, expected in _GOLDEN if abs(made() - expected) > 1e-9]
     return [
-        Row("metrics equal to hand-computed cases", len(_GOLDEN) - len(wrong), f"of {len(_GOLDEN)}", "all", not wrong,
-            ", ".join(wrong) or "20 answers side by side: tests/evaluate/test_metrics.py")
-    ]  # fmt: skip
+        Row(
+            "metrics equal to hand-computed cases",
+            len(_GOLDEN) - len(wrong),
+            f"of {len(_GOLDEN)}",
+            "all",
+            not wrong,
+            ", ".join(wrong) or "20 answers side by side: tests/evaluate/test_metrics.py",
+        )
+    ]
 
 
 def _m_fail(full: bool) -> list[Row]:
@@ -202,22 +225,33 @@ def _m_fail(full: bool) -> list[Row]:
     assert lie is not None
     return [
         Row("M-Fail split sums to the recall loss", float(planted and exact), "", "exactly", planted and exact),
-        Row("tags without content: recall that the check leaves", lie.recall_content, f"of {lie.recall:g}", "0",
-            lie.recall_content == 0.0),
-    ]  # fmt: skip
+        Row(
+            "tags without content: recall that the check leaves",
+            lie.recall_content,
+            f"of {lie.recall:g}",
+            "0",
+            lie.recall_content == 0.0,
+        ),
+    ]
 
 
 def _loaders(full: bool) -> list[Row]:
     longmem = {
-        "question_id": "q1", "question_type": "knowledge-update", "question": "Where do I live?", "answer": "Oslo",
-        "question_date": "2023/05/30 (Tue) 23:40", "haystack_dates": ["2023/05/20 (Sat) 02:21"],
-        "haystack_session_ids": ["s"], "answer_session_ids": ["s"],
+        "question_id": "q1",
+        "question_type": "knowledge-update",
+        "question": "Where do I live?",
+        "answer": "Oslo",
+        "question_date": "2023/05/30 (Tue) 23:40",
+        "haystack_dates": ["2023/05/20 (Sat) 02:21"],
+        "haystack_session_ids": ["s"],
+        "answer_session_ids": ["s"],
         "haystack_sessions": [[{"role": "user", "content": "I moved to Oslo.", "has_answer": True}]],
-    }  # fmt: skip
+    }
     msc = {
         "previous_dialogs": [{"dialog": [{"text": "I have a dog."}], "time_num": 3, "time_unit": "days"}],
-        "dialog": [{"text": "Rex is well."}], "self_instruct": {"B": "What is my dog called?", "A": "Rex"},
-    }  # fmt: skip
+        "dialog": [{"text": "Rex is well."}],
+        "self_instruct": {"B": "What is my dog called?", "A": "Rex"},
+    }
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         for kind, text in (("longmemeval", json.dumps([longmem])), ("msc", json.dumps(msc))):
@@ -251,10 +285,14 @@ def _tables(full: bool) -> list[Row]:
     rows: list[Row] = []
     for system in systems:
         scores, bank = summary["overall"][system], summary["banks"][system]
-        note = _list({
-            "recall@10": scores.get("recall@10", {}).get("value", 1.0), "memories": bank["memories"]["value"],
-            "junk": bank.get("junk", {}).get("value", 0.0), "stale": bank.get("stale", {}).get("value", 0.0),
-        })  # fmt: skip
+        note = _list(
+            {
+                "recall@10": scores.get("recall@10", {}).get("value", 1.0),
+                "memories": bank["memories"]["value"],
+                "junk": bank.get("junk", {}).get("value", 0.0),
+                "stale": bank.get("stale", {}).get("value", 0.0),
+            }
+        )
         rows.append(_row(f"world, exact reader: {system}", scores["right"], "reported", True, note + "; "))
     return rows
 

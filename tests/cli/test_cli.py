@@ -15,9 +15,13 @@ from tests.integrations._env import ENV
 def memkit(*args: str, cwd: Path, stdin: bytes = b"") -> tuple[int, str, str]:
     strict = {"PYTHONPATH": ENV["PYTHONPATH"], "COLUMNS": "80", "PYTHONIOENCODING": "utf-8:strict"}
     done = subprocess.run(
-        [sys.executable, "-c", "from memkit.cli import main; main()", *args], cwd=cwd, input=stdin, check=False,
-        capture_output=True, env=os.environ | strict,
-    )  # fmt: skip
+        [sys.executable, "-c", "from memkit.cli import main; main()", *args],
+        cwd=cwd,
+        input=stdin,
+        check=False,
+        capture_output=True,
+        env=os.environ | strict,
+    )
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
@@ -58,13 +62,19 @@ def test_a_sitting_at_the_terminal(tmp_path: Path) -> None:
 
 def test_bad_input_is_exit_2_with_the_next_step_and_makes_no_store(tmp_path: Path) -> None:
     for args in (
-        ["search", "x", "-u", "ana"], ["doctor", "./nowhere"], ["add", "", "-u", "ana"], ["add", "x", "-u", ""],
-        ["search", "x", "-u", "ana", "--as-of", "yesterday"], ["import", "/dev/null"], ["nonsense"],
-        ["import", "/dev/null", "--dry-run"], ["import", "/nowhere", "--from", "jsonl", "-s", "nowhere"],
+        ["search", "x", "-u", "ana"],
+        ["doctor", "./nowhere"],
+        ["add", "", "-u", "ana"],
+        ["add", "x", "-u", ""],
+        ["search", "x", "-u", "ana", "--as-of", "yesterday"],
+        ["import", "/dev/null"],
+        ["nonsense"],
+        ["import", "/dev/null", "--dry-run"],
+        ["import", "/nowhere", "--from", "jsonl", "-s", "nowhere"],
         ["proxy", "--upstream", "http://127.0.0.1:9/v1", "--port", "99999999"],
         ["serve", "--http", "--port", "99999999"],
         ["serve", "--user", ""],
-    ):  # fmt: skip
+    ):
         code, out, err = memkit(*args, cwd=tmp_path)
         assert (code, out) == (2, ""), args
         assert "Next:" in err or "Usage" in err, args
@@ -113,8 +123,12 @@ def test_what_is_left_out_of_a_torn_export_is_told(tmp_path: Path) -> None:
 
 def test_a_time_that_is_none_is_refused_in_words(tmp_path: Path) -> None:
     ok("add", "I have a dog.", "-u", "ana", cwd=tmp_path)
-    for args in (["undo", "--since", "garbage"], ["undo", "--since", "²"], ["search", "x", "--as-of", "²"],
-                 ["search", "x", "--as-of", "9" * 5_000]):  # fmt: skip
+    for args in (
+        ["undo", "--since", "garbage"],
+        ["undo", "--since", "²"],
+        ["search", "x", "--as-of", "²"],
+        ["search", "x", "--as-of", "9" * 5_000],
+    ):
         code, _, err = memkit(*args, "-u", "ana", "--json", cwd=tmp_path)
         assert (code, json.loads(err)["error"]) == (2, "InvalidTime"), args
     assert len(ok("undo", "-u", "ana", "--since", "2020-01-01T00:00:00+00:00", cwd=tmp_path)) == 2
@@ -143,8 +157,14 @@ def test_standard_input_is_text_or_is_refused_in_words(tmp_path: Path) -> None:
 
 
 def test_piped_tables_are_lines_that_can_be_searched(tmp_path: Path) -> None:
-    ok("add", "The train leaves from platform 9, as it does on every day of the week.", "-u", "ana", "--no-infer",
-       cwd=tmp_path)  # fmt: skip
+    ok(
+        "add",
+        "The train leaves from platform 9, as it does on every day of the week.",
+        "-u",
+        "ana",
+        "--no-infer",
+        cwd=tmp_path,
+    )
     (op,) = ok("history", "-u", "ana", cwd=tmp_path)
     _, out, _ = memkit("history", "-u", "ana", cwd=tmp_path)
     (line,) = [line for line in out.splitlines() if op["op_id"] in line]

@@ -48,11 +48,20 @@ def test_what_embeds_nothing_works_on_the_store_of_a_function(store: Path) -> No
     memkit("feedback", trace, "-u", "ana", "--label", "up")
     Path("more.jsonl").write_text('{"text": "Ben skis.", "user_id": "ben"}')
     for words, code in (
-        (["list", "-u", "ana"], 0), (["log", "-u", "ana"], 4), (["stats"], 0), (["parked"], 0), (["export", "all"], 0),
-        (["undo", "-u", "ana", "--op", first["op_id"]], 0), (["import", "all", "-s", "copy"], 0),
-        (["import", "all"], 4), (["import", "more.jsonl", "--from", "jsonl"], 0), (["doctor"], 0),
-        (["add", "Ana skis.", "-u", "ana", "--no-infer"], 0), (["erase", "-u", "ana", "--yes"], 0), (["doctor"], 0),
-    ):  # fmt: skip
+        (["list", "-u", "ana"], 0),
+        (["log", "-u", "ana"], 4),
+        (["stats"], 0),
+        (["parked"], 0),
+        (["export", "all"], 0),
+        (["undo", "-u", "ana", "--op", first["op_id"]], 0),
+        (["import", "all", "-s", "copy"], 0),
+        (["import", "all"], 4),
+        (["import", "more.jsonl", "--from", "jsonl"], 0),
+        (["doctor"], 0),
+        (["add", "Ana skis.", "-u", "ana", "--no-infer"], 0),
+        (["erase", "-u", "ana", "--yes"], 0),
+        (["doctor"], 0),
+    ):
         assert memkit(*words).exit_code == code, words
     with Memory(store, embedder=vowels) as memory:
         assert memory.users() == ["ben"]
@@ -61,8 +70,14 @@ def test_what_embeds_nothing_works_on_the_store_of_a_function(store: Path) -> No
 
 
 def test_what_embeds_says_so_before_anything_is_written(store: Path) -> None:
-    for words in (["search", "x", "-u", "ana"], ["add", "I ski.", "-u", "ana"], ["retry"], ["doctor", "--repair"],
-                  ["answer", "x", "-u", "ana"], ["proxy", "--upstream", "http://127.0.0.1:9/v1"]):  # fmt: skip
+    for words in (
+        ["search", "x", "-u", "ana"],
+        ["add", "I ski.", "-u", "ana"],
+        ["retry"],
+        ["doctor", "--repair"],
+        ["answer", "x", "-u", "ana"],
+        ["proxy", "--upstream", "http://127.0.0.1:9/v1"],
+    ):
         with pytest.raises(EmbedderMismatch, match="cannot be made from its name"):
             memkit(*words)
     with Memory(store, embedder=vowels) as memory:

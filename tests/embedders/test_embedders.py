@@ -19,9 +19,14 @@ from memkit.embedders.openai import OpenAIEmbedder
 from memkit.errors import EmbedderError, InvalidConfig, MissingExtra
 
 TEXTS = [
-    "I adopted a dog named Buddy.", "[8 May 2023] Ana: I painted a sunrise", "", "   ", "我喜欢猫", "\ud800 \x00",
+    "I adopted a dog named Buddy.",
+    "[8 May 2023] Ana: I painted a sunrise",
+    "",
+    "   ",
+    "我喜欢猫",
+    "\ud800 \x00",
     "🐶" * 9,
-]  # fmt: skip
+]
 
 
 def test_hash_rows_are_unit_length_and_the_same_in_another_process() -> None:

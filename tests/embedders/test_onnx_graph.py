@@ -19,10 +19,12 @@ VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "i", "paint", "a", "sun", "##r
 def random_weights() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(5)
     shapes = {
-        "embeddings.word_embeddings.weight": (WORDS, HIDDEN), "embeddings.position_embeddings.weight": (64, HIDDEN),
-        "embeddings.token_type_embeddings.weight": (2, HIDDEN), "embeddings.LayerNorm.weight": (HIDDEN,),
+        "embeddings.word_embeddings.weight": (WORDS, HIDDEN),
+        "embeddings.position_embeddings.weight": (64, HIDDEN),
+        "embeddings.token_type_embeddings.weight": (2, HIDDEN),
+        "embeddings.LayerNorm.weight": (HIDDEN,),
         "embeddings.LayerNorm.bias": (HIDDEN,),
-    }  # fmt: skip
+    }
     for n in range(LAYERS):
         name = f"encoder.layer.{n}."
         for part in ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"):
@@ -96,9 +98,13 @@ def write_model(folder: Path, weights: dict[str, np.ndarray], tokenizers: object
     raw = json.dumps(header).encode()
     (folder / "model.safetensors").write_bytes(len(raw).to_bytes(8, "little") + raw + body)
     config = {
-        "model_type": "bert", "hidden_act": "gelu", "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
-        "hidden_size": HIDDEN, "layer_norm_eps": 1e-12,
-    }  # fmt: skip
+        "model_type": "bert",
+        "hidden_act": "gelu",
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "hidden_size": HIDDEN,
+        "layer_norm_eps": 1e-12,
+    }
     (folder / "config.json").write_text(json.dumps(config))
     vocabulary = {word: n for n, word in enumerate(VOCABULARY)}
     made = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]"))  # type: ignore[attr-defined]

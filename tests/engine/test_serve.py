@@ -45,3 +45,10 @@ def test_of_two_statements_about_one_thing_the_newer_comes_first(
 )
 def test_what_does_not_contradict_comes_as_it_fits(older: str, newer: str, question: str, tmp_path: Path) -> None:
     assert first(tmp_path, [older, newer], question) == older
+
+
+def test_what_a_turn_says_beside_a_fact_that_stands_for_it_is_served(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s") as memory:
+        memory.add("my husband tom hates coriander. he's from Galway", user_id="ana")
+        found = memory.search("husband tom hates coriander, from Galway", user_id="ana")
+        assert "Galway" in str([hit.text for hit in found])

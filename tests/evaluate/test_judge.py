@@ -35,14 +35,23 @@ def stub(replies, seen=None):
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
-        ('{"label": "CORRECT"}', True), ('```json\n{"label": "wrong"}\n```', False), ("CORRECT", True),
-        ("**Wrong.**", False), ("It may be CORRECT or WRONG", None), ("", None), ("INCORRECTLY", None),
-        ("The answer is not correct.", None), ("It is only partially correct", None),
-        ("nothing is wrong with it", None), ('{"label": "NOT CORRECT"}', None), ('{"label": true}', None),
+        ('{"label": "CORRECT"}', True),
+        ('```json\n{"label": "wrong"}\n```', False),
+        ("CORRECT", True),
+        ("**Wrong.**", False),
+        ("It may be CORRECT or WRONG", None),
+        ("", None),
+        ("INCORRECTLY", None),
+        ("The answer is not correct.", None),
+        ("It is only partially correct", None),
+        ("nothing is wrong with it", None),
+        ('{"label": "NOT CORRECT"}', None),
+        ('{"label": true}', None),
         ("{'label': 'WRONG'}", False),
-        ('I first thought WRONG. {"label": "CORRECT"}', True), ('{"label": "CORRECT"} {"label": "WRONG"}', None),
+        ('I first thought WRONG. {"label": "CORRECT"}', True),
+        ('{"label": "CORRECT"} {"label": "WRONG"}', None),
     ],
-)  # fmt: skip
+)
 def test_verdicts(reply, expected):
     assert read_verdict(reply) is expected
 
@@ -92,11 +101,14 @@ def test_an_endpoint_that_is_busy_is_asked_again():
 @pytest.mark.parametrize(
     ("url", "key"),
     [
-        ("http://127.0.0.1:9/v1", "sk-hunter2\r"), ("http://127.0.0.1:9/v1", "sk-hunter2-ключ"),
-        ("https://ana:hunter2@judge.test/v1", ""), ("http://[::1", ""), ("judge.test/v1", ""),
+        ("http://127.0.0.1:9/v1", "sk-hunter2\r"),
+        ("http://127.0.0.1:9/v1", "sk-hunter2-ключ"),
+        ("https://ana:hunter2@judge.test/v1", ""),
+        ("http://[::1", ""),
+        ("judge.test/v1", ""),
         ("http://judge.test/v1", "sk-hunter2"),
     ],
-)  # fmt: skip
+)
 def test_a_url_or_key_that_cannot_serve_is_refused_before_anything_is_sent_and_not_quoted(url, key):
     with pytest.raises(InvalidConfig) as caught:
         endpoint(url, "small", key)

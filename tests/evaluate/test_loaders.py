@@ -13,7 +13,8 @@ from memkit_train.evaluate.loaders import load
 LOCOMO = {
     "sample_id": "conv-1",
     "conversation": {
-        "speaker_a": "Ana", "speaker_b": "Ben",
+        "speaker_a": "Ana",
+        "speaker_b": "Ben",
         "session_1_date_time": "1:56 pm on 8 May, 2023",
         "session_1": [
             {"speaker": "Ana", "dia_id": "D1:1", "text": "I moved to Oslo."},
@@ -29,7 +30,7 @@ LOCOMO = {
         {"question": "Does Ana ski?", "adversarial_answer": "yes", "evidence": ["D2:1"], "category": 5},
         {"question": "Why?", "answer": "fun", "category": 3},
     ],
-}  # fmt: skip
+}
 
 
 def write(tmp_path, name, value):
@@ -67,9 +68,14 @@ MSC = {
     "self_instruct": {"B": "What is my dog called?", "A": "Rex"},
 }
 LONGMEM = {
-    "question_id": "q1", "question_type": "knowledge-update", "question": "Where do I live?", "answer": "Oslo",
-    "question_date": "2023/05/30 (Tue) 23:40", "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/10 (Wed) 12:00"],
-    "haystack_session_ids": ["s_b", "s_a"], "answer_session_ids": ["s_b"],
+    "question_id": "q1",
+    "question_type": "knowledge-update",
+    "question": "Where do I live?",
+    "answer": "Oslo",
+    "question_date": "2023/05/30 (Tue) 23:40",
+    "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/10 (Wed) 12:00"],
+    "haystack_session_ids": ["s_b", "s_a"],
+    "answer_session_ids": ["s_b"],
     "haystack_sessions": [
         [
             {"role": "user", "content": "I moved to Oslo.", "has_answer": True},
@@ -77,7 +83,7 @@ LONGMEM = {
         ],
         [{"role": "user", "content": "I live in Rome."}],
     ],
-}  # fmt: skip
+}
 
 
 def test_longmemeval_sorts_sessions_and_finds_evidence(tmp_path):
@@ -167,8 +173,9 @@ def test_null_is_read_as_missing_and_counted(tmp_path):
     (found,) = data.conversations
     assert found.conversation_id == "conv-0"
     assert [(turn.ref, turn.speaker, turn.text) for turn in found.turns][:2] == [
-        ("D1:1", "", "hi"), ("D2:1", "Ana", "I took up chess."),
-    ]  # fmt: skip
+        ("D1:1", "", "hi"),
+        ("D2:1", "Ana", "I took up chess."),
+    ]
     assert (data.repairs["empty turn skipped"], data.repairs["null 'text' read as missing"]) == (1, 1)
     data = load(f"msc:{write(tmp_path, 'm.jsonl', json.dumps(MSC | {'dialog': [{'text': None}]}))}")
     assert "None" not in [turn.text for turn in data.conversations[0].turns]
@@ -248,9 +255,18 @@ def test_data_without_conversations_is_refused(tmp_path, text):
 
 @pytest.mark.parametrize(
     "spec",
-    ["nothing:x", "locomo", "locomo:/no/such/file", "jsonl:/tmp", "world:flat", "world:closed,colour=3",
-     "world:closed,seed=²", "world:closed,sessions=0", "world:closed,people=99"],
-)  # fmt: skip
+    [
+        "nothing:x",
+        "locomo",
+        "locomo:/no/such/file",
+        "jsonl:/tmp",
+        "world:flat",
+        "world:closed,colour=3",
+        "world:closed,seed=²",
+        "world:closed,sessions=0",
+        "world:closed,people=99",
+    ],
+)
 def test_unknown_data_sets_are_refused(spec):
     with pytest.raises(InvalidConfig):
         load(spec)

@@ -82,13 +82,17 @@ def test_bleu1():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Yes; it's self-care.", "yes ; it 's self-care ."), ("I don't, cannot wait...", "i do n't , can not wait ..."),
-        ("at 5:30 for $1,200 (about 20%)", "at 5:30 for $ 1,200 ( about 20 % )"), ("7 May, 2023", "7 may , 2023"),
-        ("Dr. J. Fox left. He's gone", "dr. j. fox left . he 's gone"), ("the '16 finals", "the ' 16 finals"),
-        ('the U.S. and "Charlotte\'s Web"', "the u.s. and \" charlotte 's web \""), ("others' dogs", "others ' dogs"),
+        ("Yes; it's self-care.", "yes ; it 's self-care ."),
+        ("I don't, cannot wait...", "i do n't , can not wait ..."),
+        ("at 5:30 for $1,200 (about 20%)", "at 5:30 for $ 1,200 ( about 20 % )"),
+        ("7 May, 2023", "7 may , 2023"),
+        ("Dr. J. Fox left. He's gone", "dr. j. fox left . he 's gone"),
+        ("the '16 finals", "the ' 16 finals"),
+        ('the U.S. and "Charlotte\'s Web"', 'the u.s. and " charlotte \'s web "'),
+        ("others' dogs", "others ' dogs"),
         ("gonna go—now", "gon na go — now"),
     ],
-)  # fmt: skip
+)
 def test_words_of_bleu_are_those_of_nltk(text, expected):
     assert m.tokens_treebank(text) == expected.split(" ")
 
@@ -107,13 +111,27 @@ def test_gold_recall_does_not_punish_length():
 
 
 TWENTY = [
-    ("Oslo", "Oslo"), ("in Oslo", "Oslo"), ("Oslo, Norway", "Oslo"), ("", "Oslo"), ("Bergen", "Oslo"),
-    ("two dogs", "2 dogs"), ("dogs", "two dogs"), ("the dog", "a dog"), ("running and chess", "chess, running"),
-    ("7 May 2023", "May 7, 2023"), ("last week", "7 May 2023"), ("unknown", "Oslo"), ("adopted", "adopting"),
-    ("She lives in Oslo.", "Oslo"), ("nurse", "a nurse"), ("Yes", "yes"), ("Rex; Milo", "Rex, Milo"),
-    ("pottery, camping, painting", "pottery, painting, camping, swimming"), ("counseling", "Psychology, counseling"),
+    ("Oslo", "Oslo"),
+    ("in Oslo", "Oslo"),
+    ("Oslo, Norway", "Oslo"),
+    ("", "Oslo"),
+    ("Bergen", "Oslo"),
+    ("two dogs", "2 dogs"),
+    ("dogs", "two dogs"),
+    ("the dog", "a dog"),
+    ("running and chess", "chess, running"),
+    ("7 May 2023", "May 7, 2023"),
+    ("last week", "7 May 2023"),
+    ("unknown", "Oslo"),
+    ("adopted", "adopting"),
+    ("She lives in Oslo.", "Oslo"),
+    ("nurse", "a nurse"),
+    ("Yes", "yes"),
+    ("Rex; Milo", "Rex, Milo"),
+    ("pottery, camping, painting", "pottery, painting, camping, swimming"),
+    ("counseling", "Psychology, counseling"),
     ("an apple a day", "apple"),
-]  # fmt: skip
+]
 
 
 def test_twenty_answers_side_by_side():
@@ -140,9 +158,16 @@ def test_the_best_gold_form_counts_and_abstention_is_seen():
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        ("Rome", 1.0), ("in Rome, I think", 1.0), ("Not mentioned.", 0.0), ("unknown", 0.0), ("chrome", 0.0),
-        ("first Rome, now Oslo", 0.0), ("No.", 1.0), ("No information available", 0.0), ("nothing of it", 0.0),
+        ("Rome", 1.0),
+        ("in Rome, I think", 1.0),
+        ("Not mentioned.", 0.0),
+        ("unknown", 0.0),
+        ("chrome", 0.0),
+        ("first Rome, now Oslo", 0.0),
+        ("No.", 1.0),
+        ("No information available", 0.0),
+        ("nothing of it", 0.0),
     ],
-)  # fmt: skip
+)
 def test_a_stale_answer_is_said_in_whole_words(answer, expected):
     assert m.stale_answer(answer, ("Rome", "no", "!"), ("Oslo",)) == expected

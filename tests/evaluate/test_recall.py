@@ -12,9 +12,11 @@ from memkit_train.evaluate.recall import first_words, recall_at, supports, trace
 from memkit_train.stats import difference_by_cluster, mean_by_cluster
 
 TEXTS = {
-    "t1": "I moved to Oslo last spring.", "t2": "We adopted a cat named Milo.", "t3": "I work as a nurse.",
+    "t1": "I moved to Oslo last spring.",
+    "t2": "We adopted a cat named Milo.",
+    "t3": "I work as a nurse.",
     "t4": "My sister plays chess.",
-}  # fmt: skip
+}
 OSLO = MemoryRecord("m1", "Ana lives in Oslo.", source_turns=("t1",))
 CAT = MemoryRecord("m2", "Ana has a cat named Milo.", source_turns=("t2",))
 NURSE = MemoryRecord("m3", "Ana works as a nurse.", source_turns=("t3",))
@@ -89,5 +91,7 @@ def test_intervals_redraw_conversations():
 def test_a_budget_of_words_cuts_the_memory_that_is_too_long():
     ranked = [replace(OSLO, text="one two three"), replace(OSLO, text="four five")]
     assert [first_words(ranked, words) for words in (2, 4, 9)] == [
-        "one two", "one two three four", "one two three four five"
-    ]  # fmt: skip
+        "one two",
+        "one two three four",
+        "one two three four five",
+    ]

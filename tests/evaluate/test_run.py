@@ -88,11 +88,15 @@ def written(path, turn, question):
 @pytest.mark.parametrize(
     ("turn", "question"),
     [
-        ({"session": "s2"}, {}), ({"role": "assistant"}, {}), ({}, {"as_of": "2024-06-01T00:00:00+00:00"}),
-        ({}, {"at": "2024-06-01T00:00:00+00:00"}), ({}, {"after": "s1"}), ({}, {"category": "place"}),
+        ({"session": "s2"}, {}),
+        ({"role": "assistant"}, {}),
+        ({}, {"as_of": "2024-06-01T00:00:00+00:00"}),
+        ({}, {"at": "2024-06-01T00:00:00+00:00"}),
+        ({}, {"after": "s1"}),
+        ({}, {"category": "place"}),
         ({}, {"stale": ["Paris"]}),
     ],
-)  # fmt: skip
+)
 def test_edited_data_is_measured_again(tmp_path, turn, question):
     def cached(*edits):
         data = written(tmp_path / "c.jsonl", *edits)
@@ -120,8 +124,13 @@ def test_the_judge_is_shown_all_gold_answers(tmp_path, monkeypatch):
         seen.append(messages[1]["content"])
         return "CORRECT"
 
-    monkeypatch.setattr(_Run, "_answers", lambda self, built, questions: [
-        {"answer": "Norway's capital", "ranked": [], "bank": built.final, "cited": None, "served": None}])  # fmt: skip
+    monkeypatch.setattr(
+        _Run,
+        "_answers",
+        lambda self, built, questions: [
+            {"answer": "Norway's capital", "ranked": [], "bank": built.final, "cited": None, "served": None}
+        ],
+    )
     data = written(tmp_path / "c.jsonl", TURN, QUESTION | {"answer": ["Oslo", "the capital of Norway"]})
     judge = JudgeConfig("https://judge.test", "m")
     made = evaluate(EvalConfig(data, systems=("raw",), answerer="rules", judge=judge), ask_judge=ask)
@@ -194,9 +203,11 @@ def test_a_name_on_another_server_is_another_model(systems, tmp_path, serving):
 
 def test_an_embedder_on_another_server_is_another_model(tmp_path, serving):
     config = EvalConfig(
-        written(tmp_path / "c.jsonl", TURN, QUESTION), systems=("raw",), embedder="openai:m",
+        written(tmp_path / "c.jsonl", TURN, QUESTION),
+        systems=("raw",),
+        embedder="openai:m",
         cache=str(tmp_path / "cache"),
-    )  # fmt: skip
+    )
     for _ in range(2):
         with StubServer() as server:
             serving(server)
@@ -248,8 +259,10 @@ def test_evidence_of_what_was_taken_back_is_not_missed(report, tmp_path):
     unknown = [row for row in report.rows if not row["gold"]]
     assert any(row["evidence"] for row in unknown)
     assert all("evidence_recall" not in row["scores"] for row in unknown)
-    talk = {"session_1_date_time": "1:56 pm on 8 May, 2023",
-            "session_1": [{"speaker": "Ana", "dia_id": "D1:1", "text": "Ben skis."}]}  # fmt: skip
+    talk = {
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
+        "session_1": [{"speaker": "Ana", "dia_id": "D1:1", "text": "Ben skis."}],
+    }
     asked = {"question": "Does Ana ski?", "adversarial_answer": "yes", "evidence": ["D1:1"], "category": 5}
     path = tmp_path / "l.json"
     path.write_text(json.dumps([{"conversation": talk, "qa": [asked]}]), encoding="utf-8")
@@ -272,10 +285,11 @@ def test_sizes_that_measure_nothing_are_refused(option, value):
     [
         (["--judge-model", "m", "--lenient"], "not named"),
         (["--report", "/no/such/folder/x.html"], "cannot be written"),
-        (["--answerer", "raw"], "answers nothing"), (["--answerer", "oracle"], "answers nothing"),
+        (["--answerer", "raw"], "answers nothing"),
+        (["--answerer", "oracle"], "answers nothing"),
         (["--judge-url", "https://judge.test/v1", "--judge-model", "m"], "nothing to judge"),
     ],
-)  # fmt: skip
+)
 def test_what_would_be_passed_over_or_fail_at_the_end_is_refused_before_anything_is_measured(tmp_path, options, words):
     data = written(tmp_path / "c.jsonl", TURN, QUESTION)
     result = CliRunner().invoke(app, ["eval", data, "--systems", "raw", "--cache", str(tmp_path / "kept"), *options])
@@ -309,10 +323,11 @@ def test_streaming_asks_each_question_with_the_memory_before():
 def test_streaming_knows_nothing_of_what_comes_later(tmp_path, monkeypatch):
     """Neither its turns, also where it is asked about a later time, nor its date."""
     told = [
-        TURN, TURN | {"id": "t2", "session": "s2", "content": "I have a dog.", "at": "2024-09-01T09:00:00+00:00"},
+        TURN,
+        TURN | {"id": "t2", "session": "s2", "content": "I have a dog.", "at": "2024-09-01T09:00:00+00:00"},
         TURN | {"id": "t3", "content": "I like jazz.", "at": "2024-10-01T09:00:00+00:00"},  # s1 goes on after s2
         TURN | {"id": "t4", "session": "s3", "content": "I moved to Bergen.", "at": "2024-12-01T09:00:00+00:00"},
-    ]  # fmt: skip
+    ]
     asked = [
         QUESTION | {"id": "now", "answer": "Bergen", "evidence": ["t2"]},
         QUESTION | {"id": "then", "answer": "Bergen", "after": "s2", "as_of": "2025-01-01T00:00:00+00:00"},

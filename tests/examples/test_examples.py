@@ -27,9 +27,15 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 def run(name: str, *args: str, cwd: Path, stdin: str = "", code: int = 0) -> str:
     """What it said, on both streams."""
     done = subprocess.run(
-        [sys.executable, EXAMPLES / name, *args], cwd=cwd, input=stdin, capture_output=True, text=True, timeout=120,
-        env=ENV, check=False,
-    )  # fmt: skip
+        [sys.executable, EXAMPLES / name, *args],
+        cwd=cwd,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=ENV,
+        check=False,
+    )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -106,9 +112,11 @@ def test_four_workers_of_the_service_lose_nothing_and_mix_nothing(tmp_path: Path
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     service = subprocess.Popen(
-        [sys.executable, "-m", "uvicorn", "fastapi_service:app", "--workers", "4", "--port", str(port)], cwd=EXAMPLES,
-        env=ENV | {"MEMKIT_STORE": str(tmp_path / "memory")}, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [sys.executable, "-m", "uvicorn", "fastapi_service:app", "--workers", "4", "--port", str(port)],
+        cwd=EXAMPLES,
+        env=ENV | {"MEMKIT_STORE": str(tmp_path / "memory")},
+        stderr=subprocess.DEVNULL,
+    )
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
             _until(lambda: client.get("/context", params={"q": "pets?"}, headers={"x-user": "nobody"}).is_success)
@@ -126,8 +134,9 @@ def test_four_workers_of_the_service_lose_nothing_and_mix_nothing(tmp_path: Path
         memory.flush()
         assert memory.stats()["turns"] == 40
         for user in range(8):
-            texts = " ".join(turn["text"] for one in memory.decisions(user_id=f"user {user}", last=100)
-                             for turn in one["turns"])  # fmt: skip
+            texts = " ".join(
+                turn["text"] for one in memory.decisions(user_id=f"user {user}", last=100) for turn in one["turns"]
+            )
             assert {n for n in range(40) if f"number {n}." in texts} == set(range(user, 40, 8))
 
 

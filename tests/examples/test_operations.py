@@ -41,10 +41,19 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def night(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """One run of the job, on a registry of its own; returns its exit code."""
     sets = {
-        "data.registry": tmp_path / "registry", "data.heldout_share": 0.3, "data.split_seed": dividing_seed(store),
-        "data.min_labels": 5, "model.device": "cpu", "method.epochs": 1, "method.lora_r": 4, "method.lora_alpha": 8,
-        "method.lr": 0.01, "gate.canaries": 0, "gate.min_probes": 1, "gate.min_users": 1,
-    }  # fmt: skip
+        "data.registry": tmp_path / "registry",
+        "data.heldout_share": 0.3,
+        "data.split_seed": dividing_seed(store),
+        "data.min_labels": 5,
+        "model.device": "cpu",
+        "method.epochs": 1,
+        "method.lora_r": 4,
+        "method.lora_alpha": 8,
+        "method.lr": 0.01,
+        "gate.canaries": 0,
+        "gate.min_probes": 1,
+        "gate.min_users": 1,
+    }
 
     def job(*args: str) -> int:
         told = ["--store", str(store), "--base", str(tiny.base()), "--output", str(tmp_path / "runs"), *args]

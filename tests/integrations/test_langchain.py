@@ -130,12 +130,14 @@ def test_a_history_that_is_summarised_meanwhile_hides_nothing_the_user_said(memo
     model = Model(messages=iter([*calls, AIMessage("Noted."), AIMessage("Tea.")]), seen=[])
     writer = Model(messages=iter([AIMessage("The assistant lives in Paris.")] * 9), seen=[])
     app = create_agent(
-        model, [clock], checkpointer=InMemorySaver(),
+        model,
+        [clock],
+        checkpointer=InMemorySaver(),
         middleware=[
             SummarizationMiddleware(writer, trigger=("messages", 5), keep=("messages", 2)),
             MemkitMiddleware(memory, user_id="ana"),
         ],
-    )  # fmt: skip
+    )
     for text in ("My dog and I live in Oslo.", "I like tea."):
         if is_async:
             asyncio.run(app.ainvoke(said(text), thread("t")))

@@ -45,9 +45,13 @@ def test_it_works_inside_the_hosts_memory(memory: Memory) -> None:
     pytest.importorskip("aiosqlite", reason="the host's memory needs it")
     block = MemkitMemoryBlock(memory=memory, user_id="ana")
     chat = ChatMemory.from_defaults(
-        session_id="s1", token_limit=60, chat_history_token_ratio=0.5, token_flush_size=20, memory_blocks=[block],
+        session_id="s1",
+        token_limit=60,
+        chat_history_token_ratio=0.5,
+        token_flush_size=20,
+        memory_blocks=[block],
         tokenizer_fn=str.split,
-    )  # fmt: skip
+    )
 
     async def run() -> str:
         await chat.aput(message("user", "I adopted a dog named Buddy."))

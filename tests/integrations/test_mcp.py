@@ -25,8 +25,15 @@ from tests.integrations._serving import running
 pytest.importorskip("mcp", reason="needs the extra mcp")
 
 TOOLS = {
-    "add_memory", "search_memory", "list_memories", "update_memory", "delete_memory", "undo", "feedback", "answer",
-}  # fmt: skip
+    "add_memory",
+    "search_memory",
+    "list_memories",
+    "update_memory",
+    "delete_memory",
+    "undo",
+    "feedback",
+    "answer",
+}
 READ_ONLY = {"search_memory", "list_memories", "answer"}
 DESTRUCTIVE = {"update_memory", "delete_memory", "undo"}
 TOKENS = {
@@ -191,10 +198,12 @@ def test_the_token_says_whose_memory_it_is(tmp_path: Path) -> None:
     async def readers(client: Any) -> None:
         assert len(await remembered(client)) == 1
         for name, arguments in (
-            ("add_memory", {"text": "I like tea."}), ("delete_memory", {"id": id_of_ana}),
-            ("update_memory", {"id": id_of_ana, "text": "x"}), ("undo", {"trace_id": trace}),
+            ("add_memory", {"text": "I like tea."}),
+            ("delete_memory", {"id": id_of_ana}),
+            ("update_memory", {"id": id_of_ana, "text": "x"}),
+            ("undo", {"trace_id": trace}),
             ("feedback", {"trace_id": trace, "label": "up"}),
-        ):  # fmt: skip
+        ):
             refused = await client.call_tool(name, arguments)
             assert refused.is_error
             assert "may only read" in refused.content[0].text
@@ -210,10 +219,14 @@ def test_the_token_says_whose_memory_it_is(tmp_path: Path) -> None:
 def test_a_token_of_one_agent_reaches_nothing_of_the_users_others(tmp_path: Path) -> None:
     async def coders(client: Any) -> None:
         for name, arguments in (
-            ("delete_memory", {"id": id}), ("update_memory", {"id": id, "text": "x"}), ("undo", {"trace_id": trace}),
-            ("undo", {"trace_id": turn}), ("undo", {"op_id": op}), ("feedback", {"trace_id": trace, "label": "up"}),
+            ("delete_memory", {"id": id}),
+            ("update_memory", {"id": id, "text": "x"}),
+            ("undo", {"trace_id": trace}),
+            ("undo", {"trace_id": turn}),
+            ("undo", {"op_id": op}),
+            ("feedback", {"trace_id": trace, "label": "up"}),
             ("feedback", {"trace_id": read, "label": "up"}),
-        ):  # fmt: skip
+        ):
             refused = await client.call_tool(name, arguments)
             assert refused.is_error, (name, arguments)
             assert "NotFound" in refused.content[0].text, (name, arguments)
@@ -290,9 +303,10 @@ def test_many_callers_at_once_are_never_mixed_up(tmp_path: Path) -> None:
         async def ask(client: httpx.AsyncClient, number: int) -> str:
             token = ("token-of-ana-123", "token-of-ben-123")[number % 2]
             headers = {
-                "authorization": f"Bearer {token}", "accept": "application/json, text/event-stream",
+                "authorization": f"Bearer {token}",
+                "accept": "application/json, text/event-stream",
                 "mcp-protocol-version": "2025-06-18",
-            }  # fmt: skip
+            }
             return (await client.post(f"{base}/mcp", json=body(number), headers=headers)).text
 
         async def main() -> list[str]:
@@ -305,8 +319,11 @@ def test_many_callers_at_once_are_never_mixed_up(tmp_path: Path) -> None:
 
 def _line(request: dict[str, Any], *command: str) -> dict[str, Any]:
     process = subprocess.Popen(
-        [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENV,
-    )  # fmt: skip
+        [sys.executable, *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=ENV,
+    )
     with process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -355,8 +372,11 @@ def test_the_command_line_refuses_http_without_tokens_and_stdio_without_a_user(t
     for arguments in (["--http"], ["--http", "--user", "ana"], []):
         run = subprocess.run(
             [sys.executable, "-c", program, "serve", "--store", str(tmp_path / "m"), *arguments],
-            capture_output=True, text=True, stdin=subprocess.DEVNULL, env=ENV,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env=ENV,
+        )
         assert run.returncode == 2, run.stderr
         assert run.stdout == ""
         assert "--tokens" in run.stderr

@@ -29,9 +29,15 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 
 PAYLOAD = {
-    "data": "Name is Ana", "hash": "x", "user_id": "ana", "run_id": "s1", "created_at": "2025-01-02T03:04:05-08:00",
-    "updated_at": None, "topic": "name", "deep": {"k": [1, 2.5, True, None]},
-}  # fmt: skip
+    "data": "Name is Ana",
+    "hash": "x",
+    "user_id": "ana",
+    "run_id": "s1",
+    "created_at": "2025-01-02T03:04:05-08:00",
+    "updated_at": None,
+    "topic": "name",
+    "deep": {"k": [1, 2.5, True, None]},
+}
 
 
 class Point:
@@ -53,9 +59,11 @@ def qdrant_store(folder: Path, points: list[bytes], name: str = "mem0") -> Path:
 
 def test_mem0s_local_store_comes_over_with_users_times_and_metadata(memory: Memory, tmp_path: Path) -> None:
     points = [
-        pickle.dumps(Point("1", PAYLOAD)), pickle.dumps(Point("2", {"data": "Likes tea"})),
-        pickle.dumps(Point("3", {"user_id": "ana"})), b"\x80\x04garbage",
-    ]  # fmt: skip
+        pickle.dumps(Point("1", PAYLOAD)),
+        pickle.dumps(Point("2", {"data": "Likes tea"})),
+        pickle.dumps(Point("3", {"user_id": "ana"})),
+        b"\x80\x04garbage",
+    ]
     store = qdrant_store(tmp_path / "q", points)
     qdrant_store(store, [pickle.dumps(Point("9", {"data": "entity", "user_id": "ana"}))], "mem0_entities")
     report = migrate(memory, from_mem0(store))
@@ -117,10 +125,17 @@ def test_a_record_without_an_id_is_known_by_its_words_however_long(memory: Memor
 
 def test_a_dry_run_refuses_what_the_real_run_refuses(memory: Memory) -> None:
     bad: list[dict[str, Any]] = [
-        {"user_id": "x" * 600}, {"text": "half \ud83d"}, {"text": "x" * 300_000}, {"agent_id": "a\x00"},
-        {"session_id": "s" * 600}, {"speaker": "s" * 600}, {"metadata": {"n": float("nan")}}, {"key": "k" * 600},
-        {"at": datetime(2025, 1, 1)}, {"metadata": {"n": "x" * 20_000}},
-    ]  # fmt: skip
+        {"user_id": "x" * 600},
+        {"text": "half \ud83d"},
+        {"text": "x" * 300_000},
+        {"agent_id": "a\x00"},
+        {"session_id": "s" * 600},
+        {"speaker": "s" * 600},
+        {"metadata": {"n": float("nan")}},
+        {"key": "k" * 600},
+        {"at": datetime(2025, 1, 1)},
+        {"metadata": {"n": "x" * 20_000}},
+    ]
     found = [Foreign(**({"text": "x", "user_id": "ana", "key": str(n)} | one)) for n, one in enumerate(bad)]
     dry = migrate(None, found, dry_run=True)
     assert (dry.added, dry.problems) == (0, len(bad))
@@ -182,10 +197,17 @@ def test_a_pickle_is_read_as_data_and_never_run(protocol: int) -> None:
 @pytest.mark.parametrize("shape", ["results", "memories", None])
 def test_exports_of_mem0(memory: Memory, tmp_path: Path, shape: str | None) -> None:
     items = [
-        {"id": "1", "memory": "Name is Ana", "user_id": "ana", "metadata": {"topic": "name"}, "score": 0.5,
-         "created_at": "2025-01-02T03:04:05"},
-        {"id": "2", "memory": "Likes tea"}, 7,
-    ]  # fmt: skip
+        {
+            "id": "1",
+            "memory": "Name is Ana",
+            "user_id": "ana",
+            "metadata": {"topic": "name"},
+            "score": 0.5,
+            "created_at": "2025-01-02T03:04:05",
+        },
+        {"id": "2", "memory": "Likes tea"},
+        7,
+    ]
     path = tmp_path / "export.json"
     path.write_text(json.dumps({shape: items} if shape else items))
     report = migrate(memory, from_mem0(path, user_id="ben"))
@@ -249,8 +271,10 @@ def test_json_lines_with_a_dry_run_and_a_report(tmp_path: Path) -> None:
     assert json.loads(moved.stdout)["users"] == {"ana": 1, "ben": 1}
     again = subprocess.run(
         [sys.executable, "-m", "memkit_migrate", str(path), "--from", "jsonl", *options],
-        capture_output=True, text=True, env=ENV,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=ENV,
+    )
     assert json.loads(again.stdout)["known"] == 2
     assert again.returncode == 1, "there were lines that could not be moved"
 
@@ -262,9 +286,15 @@ def test_what_cannot_be_read_says_what_to_pass(tmp_path: Path) -> None:
     (tmp_path / "garbage").mkdir()
     (tmp_path / "garbage" / "storage.sqlite").write_bytes(b"garbage" * 1_000)
     for read_it, place in (
-        (from_mem0, "empty"), (from_mem0, "text"), (from_mem0, "missing"), (from_jsonl, "missing"),
-        (from_langgraph, "missing"), (from_langgraph, "text"), (from_mem0, "deep"), (from_mem0, "garbage"),
-    ):  # fmt: skip
+        (from_mem0, "empty"),
+        (from_mem0, "text"),
+        (from_mem0, "missing"),
+        (from_jsonl, "missing"),
+        (from_langgraph, "missing"),
+        (from_langgraph, "text"),
+        (from_mem0, "deep"),
+        (from_mem0, "garbage"),
+    ):
         with pytest.raises(InvalidInput, match=place):
             list(read_it(tmp_path / place))
 

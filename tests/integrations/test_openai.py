@@ -198,10 +198,14 @@ def test_a_memory_that_fails_does_not_stop_the_chat(memory: Memory, client: Any)
 
 
 ANTHROPIC_REPLY = {
-    "id": "m", "type": "message", "role": "assistant", "model": "stub", "stop_reason": "end_turn",
+    "id": "m",
+    "type": "message",
+    "role": "assistant",
+    "model": "stub",
+    "stop_reason": "end_turn",
     "content": [{"type": "text", "text": "You have a dog named Buddy."}],
     "usage": {"input_tokens": 1, "output_tokens": 1},
-}  # fmt: skip
+}
 ANTHROPIC_EVENTS = [
     {"type": "message_start", "message": ANTHROPIC_REPLY | {"content": [], "stop_reason": None}},
     {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
@@ -250,11 +254,24 @@ def test_anthropic_messages_whole_streamed_and_async(memory: Memory, api: StubSe
 
 def test_the_responses_api(memory: Memory, api: StubServer, client: Any) -> None:
     body = {
-        "id": "r", "object": "response", "created_at": 0, "model": "stub", "status": "completed", "tools": [],
-        "tool_choice": "auto", "parallel_tool_calls": True,
-        "output": [{"type": "message", "id": "o", "role": "assistant", "status": "completed", "content": [
-            {"type": "output_text", "text": "You have a dog named Buddy.", "annotations": []}]}],
-    }  # fmt: skip
+        "id": "r",
+        "object": "response",
+        "created_at": 0,
+        "model": "stub",
+        "status": "completed",
+        "tools": [],
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+        "output": [
+            {
+                "type": "message",
+                "id": "o",
+                "role": "assistant",
+                "status": "completed",
+                "content": [{"type": "output_text", "text": "You have a dog named Buddy.", "annotations": []}],
+            }
+        ],
+    }
     api.always(lambda handler: handler.send_json(200, body))
     ana = wrap(client, memory, user_id="ana")
     ana.responses.create(model="stub", input="I adopted a dog named Buddy.")

@@ -17,19 +17,35 @@ from tests.stub_server import StubServer
 pytest.importorskip("opentelemetry.sdk", reason="needs opentelemetry-sdk")
 
 OPERATIONS = {
-    "create_memory", "update_memory", "upsert_memory", "delete_memory", "search_memory", "create_memory_store",
+    "create_memory",
+    "update_memory",
+    "upsert_memory",
+    "delete_memory",
+    "search_memory",
+    "create_memory_store",
     "delete_memory_store",
-}  # fmt: skip
+}
 MEMORY_ATTRIBUTES = {
-    "gen_ai.memory.store.id": str, "gen_ai.memory.record.id": str, "gen_ai.memory.record.count": int,
-    "gen_ai.memory.query.text": str, "gen_ai.memory.records": str,
-}  # fmt: skip
+    "gen_ai.memory.store.id": str,
+    "gen_ai.memory.record.id": str,
+    "gen_ai.memory.record.count": int,
+    "gen_ai.memory.query.text": str,
+    "gen_ai.memory.records": str,
+}
 OPT_IN = {"gen_ai.memory.query.text", "gen_ai.memory.records", "gen_ai.evaluation.explanation"}
 OTHERS = {
-    "gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.conversation.id", "gen_ai.agent.id",
-    "gen_ai.request.model", "gen_ai.response.model", "gen_ai.request.temperature", "gen_ai.response.finish_reasons",
-    "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "error.type",
-}  # fmt: skip
+    "gen_ai.operation.name",
+    "gen_ai.provider.name",
+    "gen_ai.conversation.id",
+    "gen_ai.agent.id",
+    "gen_ai.request.model",
+    "gen_ai.response.model",
+    "gen_ai.request.temperature",
+    "gen_ai.response.finish_reasons",
+    "gen_ai.usage.input_tokens",
+    "gen_ai.usage.output_tokens",
+    "error.type",
+}
 
 
 class Exporter:

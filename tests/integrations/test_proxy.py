@@ -305,8 +305,11 @@ def test_an_empty_name_is_nobody_and_never_the_user_of_the_proxy(memory: Memory,
 
 def test_with_tokens_only_the_token_says_who_speaks(memory: Memory, api: StubServer) -> None:
     memory.add("I adopted a dog named Buddy.", user_id="ana")
-    tokens = {"token-of-ana-123": Tenant("ana"), "token-of-ben-123": Tenant("ben"),
-              "token-to-read-12": Tenant("ana", read_only=True)}  # fmt: skip
+    tokens = {
+        "token-of-ana-123": Tenant("ana"),
+        "token-of-ben-123": Tenant("ben"),
+        "token-to-read-12": Tenant("ana", read_only=True),
+    }
     with running(proxy_app(memory, api.url, tenants=Tenants(tokens))) as base:
         for headers in ({}, ANA, {"x-memkit-token": "wrong-wrong-wrong"}, {"x-memkit-token": "token-to-read-12"}):
             assert post(base, QUESTION, headers).status_code == 401

@@ -52,8 +52,12 @@ def start(program: str, *args: object) -> subprocess.Popen[str]:
     source = "import os, sys, time\nfrom pathlib import Path\nfrom tests.journal.making import *\n"
     return subprocess.Popen(
         [sys.executable, "-c", source + textwrap.dedent(program), *map(str, args)],
-        cwd=ROOT, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
 
 
 def finish(processes: Sequence[subprocess.Popen[str]]) -> list[str]:

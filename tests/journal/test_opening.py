@@ -25,7 +25,7 @@ from memkit.errors import (
     StoreFull,
     StoreReadOnly,
     StoreUnsafe,
-)  # fmt: skip
+)
 from memkit.journal import Journal, disk
 from memkit.journal.schema import FORMAT
 from tests.journal.making import ANA, ROOT, add, adds, finish, intake, open_journal, start, texts

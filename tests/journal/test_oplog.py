@@ -74,9 +74,19 @@ def test_heads_are_the_fold_of_the_log(tmp_path: Path, steps: list[tuple[Bank, s
 def test_times_keep_their_offset_and_metadata_its_shape(journal: Journal) -> None:
     said = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=timezone(timedelta(hours=-7)))
     draft = OpDraft(
-        "add", text="x", at=said, expires_at=said, metadata={"a": {"b": [1.5, None, "é"]}}, speaker="Ana",
-        session_id="s", origin="tool", trust=0.5, trainable=False, kind="episode", content_salt="s",
-    )  # fmt: skip
+        "add",
+        text="x",
+        at=said,
+        expires_at=said,
+        metadata={"a": {"b": [1.5, None, "é"]}},
+        speaker="Ana",
+        session_id="s",
+        origin="tool",
+        trust=0.5,
+        trainable=False,
+        kind="episode",
+        content_salt="s",
+    )
     (op,) = journal.apply(ANA, [draft], decision_id="d", at=AT)
     found = journal.get("ana", str(op.memory_id))
     assert found == (ANA, op.after)

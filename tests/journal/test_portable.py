@@ -65,13 +65,17 @@ def too_deep(lines: list[JSON]) -> None:
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        (without("intake"), InvalidInput), (stranger_before, InvalidInput), (copy_of_another, InvalidInput),
-        (born_twice, InvalidInput), (too_deep, InvalidInput), (lambda lines: lines.pop(2), InvalidInput),
+        (without("intake"), InvalidInput),
+        (stranger_before, InvalidInput),
+        (copy_of_another, InvalidInput),
+        (born_twice, InvalidInput),
+        (too_deep, InvalidInput),
+        (lambda lines: lines.pop(2), InvalidInput),
         (lambda lines: lines[4].update(intake_id="i_other"), Conflict),
         (lambda lines: lines[5].update(trace_id="s_other"), Conflict),
         (lambda lines: lines.append({"record": "stranger"}), InvalidInput),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_hang_together_is_refused_as_a_whole(
     journal: Journal, lines: list[JSON], change: Callable[[list[JSON]], object], error: type[MemkitError]
 ) -> None:

@@ -130,8 +130,13 @@ def test_a_refused_story_says_which_check_refused_by_how_much_and_what_would_hav
     parent = {name: {f"u{n}": [0.5, 0.5] for n in range(40)} for name in ("answer_f1", "work")}
     dearer = {"answer_f1": parent["answer_f1"], "work": {user: [1.0, 1.0] for user in parent["work"]}}
     verdict = gate(dearer, parent, limits=Limits(min_probes=80))
-    case = {"question": "Where does Ana live?", "expected": "Oslo", "gain": -1.0,
-            "candidate": {"answer": "in Rome"}, "parent": {"answer": "in Oslo"}}  # fmt: skip
+    case = {
+        "question": "Where does Ana live?",
+        "expected": "Oslo",
+        "gain": -1.0,
+        "candidate": {"answer": "in Rome"},
+        "parent": {"answer": "in Oslo"},
+    }
 
     def refused(folder: Path, *_: object, **__: object) -> story.Told:
         run = RunFolder.begin(folder / "runs" / "0001", {}, now=datetime(2026, 1, 1, tzinfo=UTC))

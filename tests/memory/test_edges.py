@@ -112,12 +112,16 @@ def test_a_talk_that_is_loaded_late_does_not_show_what_came_after_it(memory: Mem
 @pytest.mark.parametrize(
     "options",
     [
-        {"redcat": str.upper}, {"model": "openai:m", "redcat": str.upper}, {"model": {"manager": "openai:m"}, "max": 3},
-        {"model": lambda messages: "", "temprature": 1.0}, {"instructions": "\ud800"}, {"config": 5},
+        {"redcat": str.upper},
+        {"model": "openai:m", "redcat": str.upper},
+        {"model": {"manager": "openai:m"}, "max": 3},
+        {"model": lambda messages: "", "temprature": 1.0},
+        {"instructions": "\ud800"},
+        {"config": 5},
         {"config": {"guard": {"max_ops": "many"}}},
     ],
     ids=" ".join,
-)  # fmt: skip
+)
 def test_a_wrong_option_is_refused_before_anything_is_written(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(e.InvalidConfig):
         Memory(tmp_path / "new", **options)

@@ -132,9 +132,11 @@ KILLED = """
 def test_killed_while_adopting_the_store_is_whole_for_the_old_and_the_new(store: Path, moment: str) -> None:
     """Between LanceDB's commit and the journal's, the two disagree: the journal is right."""
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(KILLED), str(store), moment], cwd=ROOT, check=False,
+        [sys.executable, "-c", textwrap.dedent(KILLED), str(store), moment],
+        cwd=ROOT,
+        check=False,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    )
     assert done.returncode == 9
     with Memory(store, embedder=embedder_for(store, None, embeds=False)) as memory:
         codes = [problem.code for problem in memory.doctor()]

@@ -64,8 +64,11 @@ def live_a_life(memory: Memory) -> str:
     memory.add("I live in Oslo.", user_id="ana", session_id="s1")
     said = memory.add(
         [{"role": "user", "content": SAID}, {"role": "assistant", "content": f"Noted, I keep {SECRET} for you."}],
-        user_id="ana", session_id="s1", idempotency_key="k", metadata={"seen": {"note": f"has {SECRET}"}},
-    )  # fmt: skip
+        user_id="ana",
+        session_id="s1",
+        idempotency_key="k",
+        metadata={"seen": {"note": f"has {SECRET}"}},
+    )
     memory.add("I adopted a dog named Waffles.", user_id="ana", session_id="s1")
     memory.add("I bought a new router today.", user_id="ana", session_id="s2")
     memory.add("I play the violin.", user_id="ana", session_id="s3")

@@ -53,9 +53,12 @@ def everything(path: Path) -> Memory:
         return "no operations at all" if "mumble" in said else '[{"op": "ADD", "text": "Ana lives in Oslo."}]'
 
     memory = Memory(
-        path, model=model, mode="fused", redact=lambda text: text.replace("4111", "[card]"),
+        path,
+        model=model,
+        mode="fused",
+        redact=lambda text: text.replace("4111", "[card]"),
         config={"max_message_bytes": 400_000, "workers": 0},
-    )  # fmt: skip
+    )
     assert memory.add("I live in Oslo.", user_id="ana", session_id="s1", at=MAY).status == "applied"
     assert memory.add("mumble", user_id="ana", idempotency_key="k").status == "parked"
     said = {"role": "tool", "name": "Клара 🦊", "content": "card 4111 " + "ü" * 150_000}
@@ -75,7 +78,7 @@ def everything(path: Path) -> Memory:
     note = bank.live()[0].id
     bank.commit(
         [OpDraft("noop", note), OpDraft("noop", text=""), OpDraft("delete", note, text="why")], expected_seq=seq
-    )  # fmt: skip
+    )
     memory.trainable(False, user_id="bob")
     memory.add("erased", user_id="eve", infer=False)
     memory.erase(user_id="eve")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from memkit import Memory
 from memkit.backbones._rules_extract import read
-from tests.backbones.test_rules import turn
+from tests.backbones.test_rules import DAY, turn
+
+PEOPLE = json.loads((Path(__file__).parents[1] / "data" / "messages.json").read_text("utf-8"))["people"]
 
 
 @pytest.fixture
@@ -24,6 +27,21 @@ def facts(memory: Memory) -> list[str]:
     return [record.text for record in memory.list(user_id="ana")]
 
 
+@pytest.mark.parametrize("person", PEOPLE, ids=[one["who"] for one in PEOPLE])
+def test_what_people_type_is_written_where_it_is_sure_and_found_where_it_is_not(memory: Memory, person: dict) -> None:
+    for message in person["messages"]:
+        added = memory.add(message["said"], user_id="ana")
+        written = [op.after.text for op in added.ops if op.action in ("add", "update") and op.after.kind == "fact"]
+        ended = [op.before.text for op in added.ops if op.action in ("update", "delete") and op.before.kind == "fact"]
+        assert written == message.get("writes", []), message["said"]
+        assert ended == message.get("ends", []), message["said"]
+        assert (added.reason is None) == bool(written or ended or message.get("forgets")), message["said"]
+    for question in person["questions"]:
+        found = "\n".join(hit.text for hit in memory.search(question["asked"], user_id="ana", k=3)).casefold()
+        assert [word for word in question["gold"] if word.casefold() not in found] == [], question["asked"]
+        assert [gone for gone in person["gone"] if gone.casefold() in found] == [], question["asked"]
+
+
 @pytest.mark.parametrize(
     ("said", "fact"),
     [
@@ -34,10 +52,20 @@ def facts(memory: Memory) -> list[str]:
         ("Call me Jonas", "User wants to be called Jonas."),
         ("I live in Zürich.", "User lives in Zürich."),
         ("I prefer J. Cole, he plays hip hop", "User prefers J. Cole."),
+        ("I work for the U.S. Navy", "User works for the U.S. Navy."),
+        ("Last Friday, I went to a pottery workshop", "On 5 May 2023 User went to a pottery workshop."),
+        ("me and my wife have a baby on the way", "User and their wife have a baby on the way."),
+        ("my dogs name is biscuit and he is 4", "User's dog's name is biscuit."),
+        ("My name is Oluwaseun but people call me Seun", "User's name is Oluwaseun."),
+        ("Please stop calling me sir, it feels odd", "User does not want to be called sir."),
+        ("Use metric units from now on.", "User wants the assistant to always use metric units."),
+        ("my goal is to improve my swimming", "User's goal is to improve their swimming."),
+        ("I am totally into chess right now", "User is totally into chess."),
+        ("I do not smoke", "User doesn't smoke."),
     ],
 )
 def test_what_is_said_in_passing_is_a_fact(memory: Memory, said: str, fact: str) -> None:
-    added = memory.add(said, user_id="ana")
+    added = memory.add(said, user_id="ana", at=DAY)
     assert facts(memory) == [fact]
     assert added.reason is None
 
@@ -50,6 +78,18 @@ def test_what_is_said_in_passing_is_a_fact(memory: Memory, said: str, fact: str)
         "what's the weather?",
         "Ich wohne in Köln und habe zwei Katzen",
         "if I lived in Rome I'd be happy",
+        "[10:32] Anna: I'm allergic to nuts",
+        "I'm lazy, my boss says",
+        "I want to book a flight to Rome",
+        "George W. Bush was president",
+        "Kendrick Lamar plays with a full band now",
+        "In the movie, I am Legend, he lives alone",
+        "my phone is dying",
+        "my name is on the list",
+        "I'm planning a few",
+        "we've played together for years",
+        "never give up",
+        "\x27I live in Rome\x27 is how my novel starts",
     ],
 )
 def test_what_the_rules_are_not_sure_of_is_left_to_the_words_and_they_say_why(memory: Memory, said: str) -> None:
@@ -68,6 +108,37 @@ def test_what_is_to_be_forgotten_is_gone_and_named_and_the_request_is_not_served
     for question in ("garage PIN", "Delete the garage PIN 4408 from memory."):
         assert not any("4408" in hit.text for hit in memory.search(question, user_id="ana", k=20))
     assert facts(memory) == ["User lives in Oslo."]
+
+
+@pytest.mark.parametrize(
+    ("said", "held"),
+    [
+        (
+            ["my birthday is june 4", "my mum's birthday is june 9", "Forget my birthday"],
+            ["User's mum's birthday is june 9."],
+        ),
+        (["forget about my ex", "forget it, lets talk about lunch"], []),
+        (
+            ["I enjoy a good book", "I still love to get lost in good books"],
+            ["User enjoys a good book.", "User still loves to get lost in good books."],
+        ),
+        (["I quit smoking", "I smoke"], ["User quit smoking.", "User smokes."]),
+        (
+            ["always answer in French", "answer in English from now on"],
+            ["User wants answers in English (before: French)."],
+        ),
+    ],
+)
+def test_nothing_ends_but_what_is_meant(memory: Memory, said: list[str], held: list[str]) -> None:
+    for text in said:
+        memory.add(text, user_id="ana")
+    assert sorted(facts(memory)) == sorted(held)
+
+
+def test_words_of_one_name_are_forgotten_where_they_are_what_somebody_said(memory: Memory) -> None:
+    memory.add("They put me on metformin, it makes me queasy. The nurse was nice.", user_id="ana")
+    memory.add("Forget what I told you about the metformin, that is private.", user_id="ana")
+    assert [hit.text for hit in memory.search("metformin nurse", user_id="ana")] == ["The nurse was nice."]
 
 
 def test_an_update_is_of_the_same_person(memory: Memory) -> None:

@@ -46,7 +46,15 @@ def world(count: int = 4, seed: int = 0, split: Any = "train") -> tuple[list[Epi
 
 def settings(**more: Any) -> OnlineSettings:
     chosen: dict[str, Any] = {
-        "others": "world", "reward": {"answerer": "exact"}, "group": 4, "states": 5, "talks": 2, "refresh": 2,
-        "rerolls": 2, "stages": [{"steps": 2}], "stop": {"every": 2, "users": 2, "m_fail": 2.0}, "lr": 1e-2,
-    }  # fmt: skip
+        "others": "world",
+        "reward": {"answerer": "exact"},
+        "group": 4,
+        "states": 5,
+        "talks": 2,
+        "refresh": 2,
+        "rerolls": 2,
+        "stages": [{"steps": 2}],
+        "stop": {"every": 2, "users": 2, "m_fail": 2.0},
+        "lr": 1e-2,
+    }
     return OnlineSettings.model_validate({**chosen, **more})

@@ -42,9 +42,15 @@ def test_the_bases_that_we_name_have_one() -> None:
 )
 def test_a_contradiction_is_refused(given: str, said: str) -> None:
     with pytest.raises(InvalidConfig, match=said):
-        load(None, ["data.store=./memory", "model.base=x/y", given, *(
-            ["online.learn=answers"] if "answerer, manager" in given else []
-        )])  # fmt: skip
+        load(
+            None,
+            [
+                "data.store=./memory",
+                "model.base=x/y",
+                given,
+                *(["online.learn=answers"] if "answerer, manager" in given else []),
+            ],
+        )
 
 
 def test_a_polish_goes_on_with_the_roles_of_the_rung_or_is_refused_at_once() -> None:

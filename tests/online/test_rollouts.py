@@ -81,9 +81,11 @@ def test_equal_rows_weigh_together_and_pull_alike(tmp_path) -> None:  # type: ig
     found = []
     for given in (rows, few):
         trainer = RowTrainer(
-            tiny.model(tiny.adapter(1)), FixedSteps([given]), grpo.OBJECTIVE,
+            tiny.model(tiny.adapter(1)),
+            FixedSteps([given]),
+            grpo.OBJECTIVE,
             training_arguments(tmp_path, steps=1, learning_rate=1e-2),
-        )  # fmt: skip
+        )
         trainer.training_step(trainer.model, {"rows": given})
         found.append(tiny.gradients(trainer.model))
     assert torch.allclose(*found, atol=1e-6)

@@ -27,9 +27,15 @@ def run(
     folder: Path, settings: OnlineSettings, talks: Sequence[Talk] = TALKS, held: Sequence[Talk] = HELD, **more: Any
 ) -> Polished:
     return polish(
-        model.base(), talks, held, folder, settings=settings, episodes=[*EPISODES, *HELD_EPISODES], spec=model.SPEC,
+        model.base(),
+        talks,
+        held,
+        folder,
+        settings=settings,
+        episodes=[*EPISODES, *HELD_EPISODES],
+        spec=model.SPEC,
         **more,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,11 +131,16 @@ def test_the_command_runs_and_says_where_the_time_went(tmp_path: Path, capsys: p
     from memkit_train.cli.app import app
 
     config = tmp_path / "run.json"
-    config.write_text(json.dumps({
-        "data": {"world": "closed,count=3,seed=1,sessions=2,probes=3"},
-        "model": {"base": str(model.base()), "parent": "base"}, "output": str(tmp_path / "out"),
-        "online": {"others": "world", "reward": {"answerer": "exact"}},
-    }))  # fmt: skip
+    config.write_text(
+        json.dumps(
+            {
+                "data": {"world": "closed,count=3,seed=1,sessions=2,probes=3"},
+                "model": {"base": str(model.base()), "parent": "base"},
+                "output": str(tmp_path / "out"),
+                "online": {"others": "world", "reward": {"answerer": "exact"}},
+            }
+        )
+    )
     told = CliRunner().invoke(app, ["grpo", str(config), "--smoke"])
     assert told.exit_code == 0, told.output
     assert "generation" in told.output

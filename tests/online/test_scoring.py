@@ -25,8 +25,11 @@ def test_growth_is_that_of_the_decisions_whatever_others_put_in() -> None:
     (talk,) = TALKS
     policy = Policy(OracleBackbone(TRUTH))
     (first,) = ENV.run([(ENV.start(talk.script), policy)])
-    theirs = [replace(op, memory_id=f"m_{n}", after=replace(op.after, id=f"m_{n}", content_hash=f"{n}"))
-              for n, op in enumerate(first.ops * 3) if op.after is not None]  # fmt: skip
+    theirs = [
+        replace(op, memory_id=f"m_{n}", after=replace(op.after, id=f"m_{n}", content_hash=f"{n}"))
+        for n, op in enumerate(first.ops * 3)
+        if op.after is not None
+    ]
     first_scene, second, *rest = talk.script.scenes
     busy = replace(talk.script, scenes=(first_scene, replace(second, given=tuple(theirs)), *rest))
     (beside,) = ENV.run([(ENV.start(busy), policy)])

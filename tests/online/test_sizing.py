@@ -40,7 +40,8 @@ def test_logo_counts_its_rerolls() -> None:
 
 
 def test_a_plan_says_what_an_online_run_takes() -> None:
-    found = plan(load(None, ["data.world=closed,count=4", f"model.base={model.base()}", "model.parent=base",
-                             "online.group=4"]))  # fmt: skip
+    found = plan(
+        load(None, ["data.world=closed,count=4", f"model.base={model.base()}", "model.parent=base", "online.group=4"])
+    )
     assert found.ok
     assert any("64 sampled replies" in one.what for one in found.findings)

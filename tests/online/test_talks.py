@@ -96,9 +96,7 @@ def test_questions_of_a_log_are_asked_where_they_were_asked(tmp_path: Path) -> N
 def two_agents() -> list[Talk]:
     """The same words to two agents: two banks, that nothing but the agent tells apart."""
     (talk,) = model.world(1)[1]
-    return [
-        replace(talk, script=replace(talk.script, bank=Bank(talk.user, agent))) for agent in ("work", "home")
-    ]  # fmt: skip
+    return [replace(talk, script=replace(talk.script, bank=Bank(talk.user, agent))) for agent in ("work", "home")]
 
 
 def test_a_conversation_is_named_by_its_bank() -> None:

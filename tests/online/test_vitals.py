@@ -60,9 +60,14 @@ class Run:
 
     def fresh(self) -> OnlineSource:
         nothing: Any = SimpleNamespace(
-            clock=clock, sampled=frozenset(), publish=str, sample=lambda *_: Batch([], {}), record=lambda *_: None,
-            state=dict, restore=lambda _: None,
-        )  # fmt: skip
+            clock=clock,
+            sampled=frozenset(),
+            publish=str,
+            sample=lambda *_: Batch([], {}),
+            record=lambda *_: None,
+            state=dict,
+            restore=lambda _: None,
+        )
         made = OnlineSource(nothing, nothing, nothing, OnlineSettings(), steps=99)
         made.trainer = made.judge = nothing
         return made

@@ -65,8 +65,11 @@ def test_update_keeps_the_id_raises_the_revision_and_joins_sources() -> None:
     state, ops = apply(state, [OpDraft("update", before.id, "Ana has two dogs.", ("t5",))], at(state, "d2"))
     (after,) = state
     assert (after.id, after.text, after.revision, after.source_turns) == (
-        before.id, "Ana has two dogs.", 2, ("t0", "t5"),
-    )  # fmt: skip
+        before.id,
+        "Ana has two dogs.",
+        2,
+        ("t0", "t5"),
+    )
     assert ops[0].before == before
     assert ops[0].after == after
 

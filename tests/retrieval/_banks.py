@@ -47,8 +47,10 @@ def question(rng: random.Random, dim: int = 16) -> Query:
     )
     return Query(
         text=f"{lead} {' '.join(rng.choice(WORDS) for _ in range(rng.randint(0, 6)))}",
-        vector=vector(rng, dim), k=rng.choice((1, 5, 60)), now=START + timedelta(days=rng.randint(0, 40)),
-    )  # fmt: skip
+        vector=vector(rng, dim),
+        k=rng.choice((1, 5, 60)),
+        now=START + timedelta(days=rng.randint(0, 40)),
+    )
 
 
 def bank(rng: random.Random, size: int) -> tuple[list[MemoryRecord], NDArray[np.float32]]:
@@ -69,9 +71,11 @@ def grown(rng: random.Random, size: int) -> tuple[BankIndex, dict[str, tuple[Mem
         changed, removed = [], []
         for _ in range(rng.randint(0, 2)):
             old = rng.choice(list(held)) if held and rng.random() < 0.4 else None
-            fresh = replace(record(rng, seq * 2 + len(changed), seq), id=old) if old else record(
-                rng, seq * 2 + len(changed), seq
-            )  # fmt: skip
+            fresh = (
+                replace(record(rng, seq * 2 + len(changed), seq), id=old)
+                if old
+                else record(rng, seq * 2 + len(changed), seq)
+            )
             changed.append((fresh, vector(rng)))
         if held and rng.random() < 0.2:
             removed.append(rng.choice(list(held)))

@@ -21,10 +21,16 @@ START = datetime(2023, 5, 8, tzinfo=UTC)
 
 def memories(texts: list[str]) -> list[MemoryRecord]:
     return [
-        MemoryRecord(id=f"m{n}", text=text, speaker=f"speaker {n % 3}", origin="tool" if n % 5 == 0 else "user", seq=n,
-                     at=START + timedelta(hours=n))
+        MemoryRecord(
+            id=f"m{n}",
+            text=text,
+            speaker=f"speaker {n % 3}",
+            origin="tool" if n % 5 == 0 else "user",
+            seq=n,
+            at=START + timedelta(hours=n),
+        )
         for n, text in enumerate(texts)
-    ]  # fmt: skip
+    ]
 
 
 def test_five_hundred_payloads_read_back_exactly() -> None:
@@ -89,7 +95,7 @@ def test_nothing_fits_and_bad_blocks() -> None:
     with pytest.raises(InvalidInput):
         render_context([], 0, nonce=NONCE)
     whole = render_context(memories(["hello"]), 500, nonce=NONCE).text
-    for broken in ("", "hello", whole[:-1], whole.replace('"hello"', 'hello'), whole.replace(NONCE, "ff" * 6, 1)):
+    for broken in ("", "hello", whole[:-1], whole.replace('"hello"', "hello"), whole.replace(NONCE, "ff" * 6, 1)):
         with pytest.raises(InvalidInput):
             parse_context(broken)
 

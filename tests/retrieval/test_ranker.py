@@ -64,9 +64,14 @@ def test_weights_go_to_json_and_back_and_damage_is_noticed(tmp_path: Path) -> No
     assert weights.values == (("words", 0.5), ("meaning", -0.25))
     good = weights.to_json()
     for change in (
-        {"format": "x"}, {"signals": "signals/0"}, {"values": {"words": "1"}}, {"values": {"wordz": 1.0}},
-        {"values": {"words": float("nan")}}, {"values": {"words": 0.6}}, {"values": 3},
-    ):  # fmt: skip
+        {"format": "x"},
+        {"signals": "signals/0"},
+        {"values": {"words": "1"}},
+        {"values": {"wordz": 1.0}},
+        {"values": {"words": float("nan")}},
+        {"values": {"words": 0.6}},
+        {"values": 3},
+    ):
         with pytest.raises(InvalidConfig):
             RankerWeights.from_json({**good, **change})
     for text in ("", "[]", "{", json.dumps({**good, "digest": "0"})):

@@ -39,9 +39,19 @@ def test_forms_of_a_word_are_one_term(same: str, other: str) -> None:
 
 @pytest.mark.parametrize(
     ("word", "expected"),
-    [("consistency", "consist"), ("knightly", "knight"), ("hopefulness", "hope"), ("agreed", "agre"), ("vietnamization",
-     "vietnam"), ("sky", "sky"), ("news", "news"), ("added", "add"), ("evening", "evening"), ("proceed", "proceed")],
-)  # fmt: skip
+    [
+        ("consistency", "consist"),
+        ("knightly", "knight"),
+        ("hopefulness", "hope"),
+        ("agreed", "agre"),
+        ("vietnamization", "vietnam"),
+        ("sky", "sky"),
+        ("news", "news"),
+        ("added", "add"),
+        ("evening", "evening"),
+        ("proceed", "proceed"),
+    ],
+)
 def test_published_examples(word: str, expected: str) -> None:
     assert stem(word) == expected
 

@@ -191,8 +191,12 @@ def test_a_memory_that_was_shown_cut_is_not_rewritten():
 def test_drafts_carry_ids_and_sources():
     (draft,) = parse("manager", "UPDATE 2 Ana has two dogs, Buddy and Scout.").value
     assert (draft.action, draft.memory_id, draft.source_turns, draft.at, draft.speaker) == (
-        "update", "m_two", ("t1",), AT, "Ana",
-    )  # fmt: skip
+        "update",
+        "m_two",
+        ("t1",),
+        AT,
+        "Ana",
+    )
     (added,) = parse("manager", "ADD").value
     assert added.text == FACT.text
     (fused,) = parse("fused", "ADD 2 Ben lives in Oslo.").value
@@ -253,11 +257,20 @@ def test_any_reply_is_read_or_refused(role, parts):
 
 def test_reading_takes_linear_time():
     hostile = [
-        "[" * 100_000, '{"a":' * 40_000, '{"a":"' + '" ' * 50_000, '{"a":"' + "\\" * 100_001, "{" * 100_000,
-        "[1" + ",/" * 50_000, '{"facts":[' + '{"turn":1,"fact":"x"},' * 5_000 + "]}", "ADD x\n" * 25_000,
-        "{'a': '" + "',a" * 40_000, '{"a"' + " " * 100_000 + "x", "\n" * 100_000 + "x", "\"'" * 50_000,
+        "[" * 100_000,
+        '{"a":' * 40_000,
+        '{"a":"' + '" ' * 50_000,
+        '{"a":"' + "\\" * 100_001,
+        "{" * 100_000,
+        "[1" + ",/" * 50_000,
+        '{"facts":[' + '{"turn":1,"fact":"x"},' * 5_000 + "]}",
+        "ADD x\n" * 25_000,
+        "{'a': '" + "',a" * 40_000,
+        '{"a"' + " " * 100_000 + "x",
+        "\n" * 100_000 + "x",
+        "\"'" * 50_000,
         "1 a\n" * 25_000,
-    ]  # fmt: skip
+    ]
     started = time.process_time()
     for reply in hostile:
         for role in ROLES:

@@ -41,14 +41,24 @@ def vector(seed: int, dim: int = DIM) -> np.ndarray:
     return raw / np.linalg.norm(raw)
 
 
-def row(number: int, user: str = "ana", *, agent: str = "", seq: int | None = None, dim: int = DIM,
-        **changes: Any) -> ProjectedRow:  # fmt: skip
+def row(
+    number: int, user: str = "ana", *, agent: str = "", seq: int | None = None, dim: int = DIM, **changes: Any
+) -> ProjectedRow:
     seq = number if seq is None else seq
     values: dict[str, Any] = {
-        "id": f"m_{number}", "text": f"memory {number} of {user}", "metadata": {"ref": f"D{number}"},
-        "source_turns": (f"t_{number}",), "created_at": START, "updated_at": START + timedelta(seconds=number),
-        "at": START, "speaker": "Ana", "session_id": "s1", "content_hash": f"h{number}", "seq": seq, **changes,
-    }  # fmt: skip
+        "id": f"m_{number}",
+        "text": f"memory {number} of {user}",
+        "metadata": {"ref": f"D{number}"},
+        "source_turns": (f"t_{number}",),
+        "created_at": START,
+        "updated_at": START + timedelta(seconds=number),
+        "at": START,
+        "speaker": "Ana",
+        "session_id": "s1",
+        "content_hash": f"h{number}",
+        "seq": seq,
+        **changes,
+    }
     record = MemoryRecord(**values)
     return ProjectedRow(Bank(user, agent), record, record.id, seq, vector(seq, dim))
 

@@ -38,8 +38,15 @@ def test_no_canary_survives(tmp_path: Path) -> None:
     victim = "victim-7c1f"
     seq = 0
     for group in range(12):
-        rows = [row(seq + n, victim if n == 3 else f"user{n}", text=canary(seq + n) if n == 3 else f"kept {seq + n}",
-                    agent=victim if n == 3 else "") for n in range(1, 9)]  # fmt: skip
+        rows = [
+            row(
+                seq + n,
+                victim if n == 3 else f"user{n}",
+                text=canary(seq + n) if n == 3 else f"kept {seq + n}",
+                agent=victim if n == 3 else "",
+            )
+            for n in range(1, 9)
+        ]
         seq += 8
         store.apply(rows, seq)
         if group == 5:

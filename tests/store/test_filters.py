@@ -20,10 +20,24 @@ from memkit.store.compile import compile_condition
 from tests.store._rows import START, open_projection, row
 
 RECORD = MemoryRecord(
-    id="m_1", text="hello", speaker="Ana", at=START, trust=0.5, revision=3, seq=9, created_at=START,
-    metadata={"n": 1, "yes": True, "none": None, "tag": "x", "deep": {"er": {"est": 2.5}}, "list": ["x"],
-              "day": "2024-05-08"},
-)  # fmt: skip
+    id="m_1",
+    text="hello",
+    speaker="Ana",
+    at=START,
+    trust=0.5,
+    revision=3,
+    seq=9,
+    created_at=START,
+    metadata={
+        "n": 1,
+        "yes": True,
+        "none": None,
+        "tag": "x",
+        "deep": {"er": {"est": 2.5}},
+        "list": ["x"],
+        "day": "2024-05-08",
+    },
+)
 
 HOLDS: list[dict[str, Any]] = [
     {}, {"speaker": "Ana"}, {"speaker": {"$ne": "Bob"}}, {"speaker": {"$in": ["Ana", "Bob"]}},
@@ -40,12 +54,24 @@ HOLDS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 FAILS: list[dict[str, Any]] = [
-    {"speaker": "ana"}, {"speaker": "Ana "}, {"speaker": {"$in": []}}, {"metadata.n": True}, {"metadata.yes": 1},
-    {"metadata.n": "1"}, {"metadata.gone": None}, {"metadata.gone": {"$lt": 5}}, {"metadata.tag": {"$gt": 1}},
-    {"metadata.n": {"$in": [True, "1"]}}, {"metadata.deep": 1}, {"metadata.tag.x": "x"}, {"metadata.list": "x"},
-    {"expires_at": {"$gt": START}}, {"speaker": "Ana", "revision": 4}, {"metadata.yes": {"$gt": 0}},
+    {"speaker": "ana"},
+    {"speaker": "Ana "},
+    {"speaker": {"$in": []}},
+    {"metadata.n": True},
+    {"metadata.yes": 1},
+    {"metadata.n": "1"},
+    {"metadata.gone": None},
+    {"metadata.gone": {"$lt": 5}},
+    {"metadata.tag": {"$gt": 1}},
+    {"metadata.n": {"$in": [True, "1"]}},
+    {"metadata.deep": 1},
+    {"metadata.tag.x": "x"},
+    {"metadata.list": "x"},
+    {"expires_at": {"$gt": START}},
+    {"speaker": "Ana", "revision": 4},
+    {"metadata.yes": {"$gt": 0}},
     {"trainable": False},
-]  # fmt: skip
+]
 
 REFUSED: list[Any] = [
     [], "speaker", 7, {"user_id": "bob"}, {"vector": 1}, {"deleted": False}, {1: 2}, {"speaker": {"$regex": "x"}},
@@ -110,11 +136,19 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[ProjectedRow],
     root = tmp_path_factory.mktemp("filters")
     store = open_projection(root)
     rows = [
-        row(n, speaker=["Ana", "ana", "Bob", ""][n % 4], trust=n / 10, revision=n % 5, trainable=n % 2 == 0,
-            kind=["fact", "episode"][n % 2], at=START + timedelta(hours=n), session_id=f"s{n % 3}",
-            expires_at=None if n % 3 else START + timedelta(days=n))
+        row(
+            n,
+            speaker=["Ana", "ana", "Bob", ""][n % 4],
+            trust=n / 10,
+            revision=n % 5,
+            trainable=n % 2 == 0,
+            kind=["fact", "episode"][n % 2],
+            at=START + timedelta(hours=n),
+            session_id=f"s{n % 3}",
+            expires_at=None if n % 3 else START + timedelta(days=n),
+        )
         for n in range(1, 41)
-    ]  # fmt: skip
+    ]
     store.apply(rows, 40)
     import lancedb
 
@@ -122,13 +156,17 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[ProjectedRow],
 
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "speaker": st.sampled_from(["Ana", "ana", "Bob", "", "x"]), "kind": st.sampled_from(["fact", "episode"]),
-    "trust": st.integers(-1, 5) | st.floats(0, 4, allow_nan=False), "revision": st.integers(-1, 6) | st.just(2.5),
-    "seq": st.integers(0, 41) | st.just(2**70), "at": st.integers(-2, 42).map(lambda h: START + timedelta(hours=h)),
-    "expires_at": st.none() | st.just(datetime(1, 1, 1, tzinfo=UTC))
+    "speaker": st.sampled_from(["Ana", "ana", "Bob", "", "x"]),
+    "kind": st.sampled_from(["fact", "episode"]),
+    "trust": st.integers(-1, 5) | st.floats(0, 4, allow_nan=False),
+    "revision": st.integers(-1, 6) | st.just(2.5),
+    "seq": st.integers(0, 41) | st.just(2**70),
+    "at": st.integers(-2, 42).map(lambda h: START + timedelta(hours=h)),
+    "expires_at": st.none()
+    | st.just(datetime(1, 1, 1, tzinfo=UTC))
     | st.integers(0, 41).map(lambda d: START + timedelta(days=d)),
     "session_id": st.sampled_from(["s0", "s1", "S1"]),
-}  # fmt: skip
+}
 
 
 @st.composite
@@ -181,8 +219,10 @@ PIECES = [
 
 @pytest.mark.slow
 def test_six_hundred_hostile_strings_match_only_themselves(tmp_path: Path) -> None:
-    hostile = [(PIECES[n % 20] + PIECES[n // 20 % 20] * (n % 3) + PIECES[n * 7 % 20])[: 1 + n % 9] + str(n) * (n % 2)
-               for n in range(3000)]  # fmt: skip
+    hostile = [
+        (PIECES[n % 20] + PIECES[n // 20 % 20] * (n % 3) + PIECES[n * 7 % 20])[: 1 + n % 9] + str(n) * (n % 2)
+        for n in range(3000)
+    ]
     names = sorted(set(hostile))[:600]
     assert len(names) == 600
     store: Projection = open_projection(tmp_path)
@@ -208,7 +248,10 @@ def test_no_text_is_spliced_into_a_query() -> None:
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in guarded):
                 continue
             for argument in [*node.args, *(keyword.value for keyword in node.keywords)]:
-                spliced = [n for n in ast.walk(argument) if isinstance(n, ast.JoinedStr | ast.BinOp)
-                           or (isinstance(n, ast.Attribute) and n.attr == "format")]  # fmt: skip
+                spliced = [
+                    n
+                    for n in ast.walk(argument)
+                    if isinstance(n, ast.JoinedStr | ast.BinOp) or (isinstance(n, ast.Attribute) and n.attr == "format")
+                ]
                 assert not spliced, f"{path.name}:{node.lineno}"
             assert node.func.attr != "to_sql", f"{path.name}:{node.lineno}: expressions stay typed"

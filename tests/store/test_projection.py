@@ -46,8 +46,14 @@ def test_rows_come_back_exactly(tmp_path: Path) -> None:
 def test_a_group_leaves_one_state_per_memory_and_replay_changes_nothing(tmp_path: Path) -> None:
     store = open_projection(tmp_path)
     first = [row(1), row(2), row(3)]
-    second = [row(1, seq=4, text="newer"), row(1, seq=6, text="newest"), row(1, seq=5, text="between"),
-              tombstone(2, seq=7), row(9, seq=8), tombstone(9, seq=9)]  # fmt: skip
+    second = [
+        row(1, seq=4, text="newer"),
+        row(1, seq=6, text="newest"),
+        row(1, seq=5, text="between"),
+        tombstone(2, seq=7),
+        row(9, seq=8),
+        tombstone(9, seq=9),
+    ]
     store.apply(first, 3)
     store.apply(second, 9)
     want = store.slice("ana")
@@ -159,8 +165,10 @@ def test_maintenance_bounds_files_and_bytes(tmp_path: Path) -> None:
 
 def test_preselect_sees_near_vectors_and_rare_words_of_the_scope_only(tmp_path: Path) -> None:
     store = open_projection(tmp_path)
-    mine = [row(n, text=f"common words {'zebra' if n == 77 else 'cat'} {n}", metadata={"even": n % 2 == 0})
-            for n in range(1, 201)]  # fmt: skip
+    mine = [
+        row(n, text=f"common words {'zebra' if n == 77 else 'cat'} {n}", metadata={"even": n % 2 == 0})
+        for n in range(1, 201)
+    ]
     store.apply([*mine, *(row(n, "bob", text="zebra zebra") for n in range(201, 300))], 299)
     target = mine[120].vector
     found = store.preselect("ana", vector=target, text="a Zebra!", limit=10)
@@ -191,7 +199,9 @@ def test_the_table_is_plain_lancedb(tmp_path: Path) -> None:
 
 
 def test_importing_the_room_loads_nothing() -> None:
-    code = ("import sys; from memkit.store import Projection, Trajectories; "
-            "print([m for m in ('lancedb', 'pyarrow', 'numpy') if m in sys.modules])")  # fmt: skip
+    code = (
+        "import sys; from memkit.store import Projection, Trajectories; "
+        "print([m for m in ('lancedb', 'pyarrow', 'numpy') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

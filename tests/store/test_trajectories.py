@@ -13,9 +13,16 @@ from tests.store._rows import START, file_lock
 def decision(number: int, user: str = "ana") -> TrajectoryRow:
     payload = {"v": 1, "mode": "split", "propensity": 0.9, "reply": f"ADD {number}", "logprobs": [-0.1 / 3]}
     return TrajectoryRow(
-        seq=number, decision_id=f"d_{number}", bank=Bank(user, "a"), role="manager", state_seq=number - 1,
-        payload=payload, created_at=START, intake_id=f"i_{number}", blobs={"h": "the prompt"},
-    )  # fmt: skip
+        seq=number,
+        decision_id=f"d_{number}",
+        bank=Bank(user, "a"),
+        role="manager",
+        state_seq=number - 1,
+        payload=payload,
+        created_at=START,
+        intake_id=f"i_{number}",
+        blobs={"h": "the prompt"},
+    )
 
 
 @pytest.fixture

@@ -43,12 +43,16 @@ def test_examples_are_the_runtime_s_prompts_with_replies_in_its_grammars(found):
 
 def test_what_is_said_of_others_and_what_is_no_more_are_kinds_of_their_own(found):
     """They are few: training keeps all of them and a part of the rest."""
-    heard = {kind: [one for one in found if (one.role, one.kind) == ("extractor", kind)]
-             for kind in ("fact", "other", "gone", "none")}  # fmt: skip
+    heard = {
+        kind: [one for one in found if (one.role, one.kind) == ("extractor", kind)]
+        for kind in ("fact", "other", "gone", "none")
+    }
     assert all(heard.values())
     assert all(" no longer " in one.reply for one in heard["gone"])
-    about = {kind: {(one.prompt.view.turns[0].speaker, one.reply.split()[1]) for one in heard[kind]}
-             for kind in ("fact", "other")}  # fmt: skip
+    about = {
+        kind: {(one.prompt.view.turns[0].speaker, one.reply.split()[1]) for one in heard[kind]}
+        for kind in ("fact", "other")
+    }
     assert all(speaker == whose for speaker, whose in about["fact"])
     assert all(speaker != whose for speaker, whose in about["other"])
 
@@ -105,15 +109,22 @@ def test_probes_ask_which_line_is_read(tokenizer):
     prompt, reply = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (shown + said, written))
     asked = Labels(tokenizer).of([prompt], [reply])
     told = {
-        name: [(tokenizer.decode([[*prompt, *reply][column]]).strip(), number) for column, number in
-               zip(places.columns, places.numbers, strict=True)]
+        name: [
+            (tokenizer.decode([[*prompt, *reply][column]]).strip(), number)
+            for column, number in zip(places.columns, places.numbers, strict=True)
+        ]
         for name, places in asked.items()
-    }  # fmt: skip
+    }
     assert told[LINES] == [("Ben lives in", 1), ("Oslo", 1), ("Ana has", 2), ("Rex", 2)]
     assert told[FOUND] == [("Ana also has", 2), ("Milo", 0)]
     assert told[READ][::-1] == [
-        ("2", 2), ("Ana has", 2), ("a dog named", 2), ("Rex", 0), ("and", 0), ("a cat named", 0)
-    ]  # fmt: skip
+        ("2", 2),
+        ("Ana has", 2),
+        ("a dog named", 2),
+        ("Rex", 0),
+        ("and", 0),
+        ("a cat named", 0),
+    ]
 
 
 def _digests(folder):

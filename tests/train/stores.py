@@ -67,17 +67,19 @@ def dividing_seed(store: Path, share: float = 0.3) -> int:
         users = {source.subject(user): user for user in source.users()}
         said = kinds(source)
     wanted = max(1, round(share * len(users)))
-    sides = {seed: [user for one, user in users.items() if not Split(seed, share).is_heldout(one)]
-             for seed in range(300)}  # fmt: skip
+    sides = {
+        seed: [user for one, user in users.items() if not Split(seed, share).is_heldout(one)] for seed in range(300)
+    }
     fitting = {seed: rest for seed, rest in sides.items() if len(users) - len(rest) == wanted}
-    return next((seed for seed, rest in fitting.items() if both(said, rest)),
-                next(iter(fitting)))  # fmt: skip
+    return next((seed for seed, rest in fitting.items() if both(said, rest)), next(iter(fitting)))
 
 
 def kinds(source: StoreSource) -> dict[str, set[bool]]:
     """User → whether they said of answers that they were good, that they were bad, or both."""
-    return {one: {label.y >= 0.5 for episode in source.episodes([one]) for label in labels(episode)}
-            for one in source.users()}  # fmt: skip
+    return {
+        one: {label.y >= 0.5 for episode in source.episodes([one]) for label in labels(episode)}
+        for one in source.users()
+    }
 
 
 def _follow(memory: Memory, user_id: str, user: SimulatedUser, event: Say | Ask, clock: Hands) -> None:

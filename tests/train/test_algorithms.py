@@ -130,14 +130,25 @@ class TestLogo:
         assert (stats.whole.groups, stats.whole.dropped) == (4, 3)
 
     def test_local_groups_join_the_pool_with_a_floor(self) -> None:
-        local = logo.LocalGroup("c", 1, "bank", tuple(
-            logo.Reroll((step(n, session=1), step(n + 50, session=1)), reward) for n, reward in ((1, 0.5), (2, 0.6))
-        ))  # fmt: skip
+        local = logo.LocalGroup(
+            "c",
+            1,
+            "bank",
+            tuple(
+                logo.Reroll((step(n, session=1), step(n + 50, session=1)), reward) for n, reward in ((1, 0.5), (2, 0.6))
+            ),
+        )
         rows, stats = logo.rows([episode({0: 1.0}, 10), episode({0: 0.0}, 20)], [local])
         assert {row.completion_ids[0]: row.advantage for row in rows} == pytest.approx(
-            {10: 0.5 / math.sqrt(0.5), 20: -0.5 / math.sqrt(0.5),
-             1: -0.05 / 0.3, 51: -0.05 / 0.3, 2: 0.05 / 0.3, 52: 0.05 / 0.3}
-        )  # fmt: skip
+            {
+                10: 0.5 / math.sqrt(0.5),
+                20: -0.5 / math.sqrt(0.5),
+                1: -0.05 / 0.3,
+                51: -0.05 / 0.3,
+                2: 0.05 / 0.3,
+                52: 0.05 / 0.3,
+            }
+        )
         assert stats.metrics["local/num_groups"] == 1
         assert stats.metrics["num_groups"] == 2
 

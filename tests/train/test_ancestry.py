@@ -41,8 +41,12 @@ def test_an_adapter_is_not_judged_by_users_whom_its_parent_learned_from(
     with StoreSource(store) as source:
         users, learned = map(source.subject, source.users()), taught(registry, first.digest, source.journal.store_id)
         everybody = list(users)
-    other = next(seed for seed in range(1000) if 0 < sum(map(Split(seed, 0.3).is_heldout, learned)) < len(learned)
-                 and not all(map(Split(seed, 0.3).is_heldout, everybody)))  # fmt: skip
+    other = next(
+        seed
+        for seed in range(1000)
+        if 0 < sum(map(Split(seed, 0.3).is_heldout, learned)) < len(learned)
+        and not all(map(Split(seed, 0.3).is_heldout, everybody))
+    )
     with pytest.raises(Leakage, match=f"adapter {first.digest[:12]} learned from"):  # type: ignore[index]
         retrain.retrain(
             config(store, tmp_path / "out", **{"model.parent": first.digest, "data.split_seed": other}), force=True

@@ -31,14 +31,27 @@ def made(store: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "text",
-    ["[]", "5", "null", '{"memkit_bundle": 1}', '{"memkit_bundle": "x"}', '{"memkit_bundle": null}', "{", "[" * 100_000,
-     json.dumps({"memkit_bundle": FORMAT, "files": [], "store_id": "s", "embedder": None})],
-)  # fmt: skip
+    [
+        "[]",
+        "5",
+        "null",
+        '{"memkit_bundle": 1}',
+        '{"memkit_bundle": "x"}',
+        '{"memkit_bundle": null}',
+        "{",
+        "[" * 100_000,
+        json.dumps({"memkit_bundle": FORMAT, "files": [], "store_id": "s", "embedder": None}),
+    ],
+)
 def test_a_manifest_that_is_none_is_refused(text: str, store: Path, made: Path, tmp_path: Path) -> None:
     (made / "bundle.json").write_text(text)
     with StoreSource(store) as source:
-        for use in (read_manifest, BundleSource, lambda path: restore(path, tmp_path / "new"),
-                    lambda path: take_adapter(path, source, tmp_path / "taken")):  # fmt: skip
+        for use in (
+            read_manifest,
+            BundleSource,
+            lambda path: restore(path, tmp_path / "new"),
+            lambda path: take_adapter(path, source, tmp_path / "taken"),
+        ):
             with pytest.raises(BadBundle):
                 use(made)
     assert not (tmp_path / "new").exists()

@@ -57,10 +57,7 @@ def test_canaries_depend_on_their_seed_alone() -> None:
 
 # -- planted as often as promised --------------------------------------------------------------------------------------
 
-ROWS = [
-    TokenRow((5 + n, 6, 7), (8 + kind, 9), reward=float(kind), ref=f"{n}")
-    for n in range(12) for kind in (0, 1)
-]  # fmt: skip
+ROWS = [TokenRow((5 + n, 6, 7), (8 + kind, 9), reward=float(kind), ref=f"{n}") for n in range(12) for kind in (0, 1)]
 """In every state one decision was good and one bad."""
 
 
@@ -86,10 +83,17 @@ class Watched:
         """The run, its result, and how often it came upon each secret that is on its record."""
         self.count += 1
         values = {
-            "data.store": self.folder, "model.base": tiny.base(), "model.device": "cpu", "method.lora_r": 4,
-             "method.epochs": 2, "method.batch": 8, "method.micro_batch": 8, "gate.canaries": 4,
-            "output": self.folder, **changes,
-        }  # fmt: skip
+            "data.store": self.folder,
+            "model.base": tiny.base(),
+            "model.device": "cpu",
+            "method.lora_r": 4,
+            "method.epochs": 2,
+            "method.batch": 8,
+            "method.micro_batch": 8,
+            "gate.canaries": 4,
+            "output": self.folder,
+            **changes,
+        }
         config = load(None, [f"{key}={value}" for key, value in values.items()])
         run = RunFolder.begin(self.folder / str(self.count), {}, now=datetime(2026, 1, 1, tzinfo=UTC))
         result = rung.train(config, run.path / "train", ROWS, replay, None, run=run)

@@ -41,12 +41,23 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 def sets(store: Path, output: Path, **changes: Any) -> list[str]:
     values = {
-        "data.store": store, "data.registry": output / "registry", "data.heldout_share": 0.3,
+        "data.store": store,
+        "data.registry": output / "registry",
+        "data.heldout_share": 0.3,
         "data.split_seed": dividing_seed(store),
-        "model.base": tiny.base(), "model.device": "cpu", "method.epochs": 1, "method.batch": 8, "method.lora_r": 4,
-        "method.lora_alpha": 8, "method.lr": 0.01, "gate.canaries": 0, "gate.min_probes": 1, "gate.min_users": 1,
-        "output": output, **changes,
-    }  # fmt: skip
+        "model.base": tiny.base(),
+        "model.device": "cpu",
+        "method.epochs": 1,
+        "method.batch": 8,
+        "method.lora_r": 4,
+        "method.lora_alpha": 8,
+        "method.lr": 0.01,
+        "gate.canaries": 0,
+        "gate.min_probes": 1,
+        "gate.min_users": 1,
+        "output": output,
+        **changes,
+    }
     return [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
 
 
@@ -134,10 +145,11 @@ def test_a_mistyped_store_is_refused_and_nothing_is_made_there(command: str, run
     """A registry beside no store would keep `Memory` from ever making one there."""
     wrong = tmp_path / "X"
     words = {
-        "ranker": ("--store", wrong), "unbundle": (tmp_path / "bundle", "--store", wrong),
+        "ranker": ("--store", wrong),
+        "unbundle": (tmp_path / "bundle", "--store", wrong),
         "compare": ("base", "base", "--model", tiny.base(), "--store", wrong),
         "gate": (tiny.adapter(), "--set", f"data.store={wrong}", "--set", f"model.base={tiny.base()}"),
-    }  # fmt: skip
+    }
     code, _, err = run(command, *words[command])
     assert (code, "Next:" in err) == (2, True)
     assert not wrong.exists()
@@ -178,6 +190,19 @@ def test_doctor_looks_at_packages_and_store(run: Any, store: Path) -> None:
 def test_every_command_explains_itself(run: Any) -> None:
     code, out, _ = run("--help")
     assert code == 0
-    for name in ("inspect", "plan", "sft", "export", "retrain", "eval", "compare", "bundle", "unbundle",
-                 "ranker", "report", "doctor", "gate"):  # fmt: skip
+    for name in (
+        "inspect",
+        "plan",
+        "sft",
+        "export",
+        "retrain",
+        "eval",
+        "compare",
+        "bundle",
+        "unbundle",
+        "ranker",
+        "report",
+        "doctor",
+        "gate",
+    ):
         assert name in out

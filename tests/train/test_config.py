@@ -27,12 +27,15 @@ def test_numbers_that_a_method_would_choke_on(one: str) -> None:
 @pytest.mark.parametrize(
     ("one", "figure", "instead"),
     [
-        ("method.name=kto", "57.5 %", "method.amends"), ("method.name=dpo", "61.7 %", "memkit-train export"),
-        ("method.name=offline", "66.2 %", "method.polish"), ("method.name=ladder", "two of three", "sft"),
-        ("method.alternatives=8", "0.4 points", "method.amends"), ("online.credit=state", "step groups", "logo"),
+        ("method.name=kto", "57.5 %", "method.amends"),
+        ("method.name=dpo", "61.7 %", "memkit-train export"),
+        ("method.name=offline", "66.2 %", "method.polish"),
+        ("method.name=ladder", "two of three", "sft"),
+        ("method.alternatives=8", "0.4 points", "method.amends"),
+        ("online.credit=state", "step groups", "logo"),
         ("gate.latency=1.0", "by the clock", "gate.work"),
     ],
-)  # fmt: skip
+)
 def test_what_is_gone_says_why_and_what_serves_instead(one: str, figure: str, instead: str) -> None:
     with pytest.raises(InvalidConfig, match="is gone") as caught:
         load(None, [*WHOLE, one])

@@ -105,8 +105,10 @@ def test_others_answer_in_the_roles_that_are_not_trained(env: Env) -> None:
         """Hears nothing, manages well."""
 
         def generate(self, requests):  # type: ignore[no-untyped-def]
-            return [GenReply("NONE") if one.prompt.role == "extractor" else super(Deaf, self).generate([one])[0]
-                    for one in requests]  # fmt: skip
+            return [
+                GenReply("NONE") if one.prompt.role == "extractor" else super(Deaf, self).generate([one])[0]
+                for one in requests
+            ]
 
     (episode,) = EPISODES[:1]
     script, truth = script_of(episode.user_id, turns_of(episode)), Truth(EPISODES)

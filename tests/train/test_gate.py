@@ -30,11 +30,18 @@ TRUTH = Truth(EPISODES)
 
 def user_of(episode: Episode) -> HeldOut:
     probes = [
-        Probed(one.text, one.expected, one.asked_at, one.evidence, None,
-               frozenset({"abstain"} if metrics.abstains(one.expected) else {"update"} if one.stale else ()),
-               one.question_id)
-        for one in episode.questions if one.as_of is None
-    ]  # fmt: skip
+        Probed(
+            one.text,
+            one.expected,
+            one.asked_at,
+            one.evidence,
+            None,
+            frozenset({"abstain"} if metrics.abstains(one.expected) else {"update"} if one.stale else ()),
+            one.question_id,
+        )
+        for one in episode.questions
+        if one.as_of is None
+    ]
     return HeldOut(episode.user_id, script_of(episode.user_id, turns_of(episode)), tuple(probes))
 
 
@@ -68,11 +75,13 @@ class Costs(OracleBackbone):
     def generate(self, requests: Sequence[GenRequest]) -> Replies:
         return [
             replace(
-                reply, latency_ms=self._ms, usage=self._usage,
+                reply,
+                latency_ms=self._ms,
+                usage=self._usage,
                 text="hm" if self._stumbles and "#" not in request.key else reply.text,
             )
             for request, reply in zip(requests, super().generate(requests), strict=True)
-        ]  # fmt: skip
+        ]
 
 
 def against_a_cheap_one(costly: Costs) -> Verdict:
@@ -108,8 +117,9 @@ def verdict_on(name: str, exposures: Sequence[Exposure] | None = None) -> Verdic
 
 def canaries(candidate_rank: int, seed: int = 0) -> list[Exposure]:
     rng = random.Random(seed)
-    return [Exposure(f"c{n}", min(1001, candidate_rank * rng.randint(1, 3)), rng.randint(1, 1001), 1000)
-            for n in range(16)]  # fmt: skip
+    return [
+        Exposure(f"c{n}", min(1001, candidate_rank * rng.randint(1, 3)), rng.randint(1, 1001), 1000) for n in range(16)
+    ]
 
 
 def test_a_better_policy_passes() -> None:
@@ -137,10 +147,13 @@ def test_shuffled_rewards_are_refused_by_the_target() -> None:
     parent = tried("parent").tables
     rng = random.Random(3)
     shuffled = {
-        measure: {user: [value if rng.random() < 0.8 else rng.choice(row) for value in row]
-                  for user, row in table.items()} if measure.startswith("answer") else table
+        measure: {
+            user: [value if rng.random() < 0.8 else rng.choice(row) for value in row] for user, row in table.items()
+        }
+        if measure.startswith("answer")
+        else table
         for measure, table in parent.items()
-    }  # fmt: skip
+    }
     verdict = gate(shuffled, parent)
     assert [check.name for check in verdict.failed] == ["target"]
 
@@ -199,13 +212,20 @@ def test_the_words_that_a_store_keeps_are_no_memories_of_a_policy(tmp_path: Path
     with StoreSource(store) as source:
         scripts = [script for episode in source.episodes() for script in scripts_of(episode)]
     assert {op.after.kind for script in scripts for op in script.ops if op.after is not None} == {"turn", "fact"}
-    users = [HeldOut(script.bank.user_id, script, (replace(
-        user_of(one).probes[0], expected="Oslo", source_turns=(script.scenes[0].turns[0].turn_id,)),))
-        for one, script in zip(told, scripts, strict=True)]  # fmt: skip
+    users = [
+        HeldOut(
+            script.bank.user_id,
+            script,
+            (replace(user_of(one).probes[0], expected="Oslo", source_turns=(script.scenes[0].turns[0].turn_id,)),),
+        )
+        for one, script in zip(told, scripts, strict=True)
+    ]
     idle, busy = trials(
-        Env(embedder), [Policy(one) for one in (Idle(TRUTH), OracleBackbone(TRUTH))], users,
+        Env(embedder),
+        [Policy(one) for one in (Idle(TRUTH), OracleBackbone(TRUTH))],
+        users,
         Answers(OracleBackbone(TRUTH), embedder),
-    )  # fmt: skip
+    )
     assert (idle.means()["growth"], idle.means()["m_fail"]) == (0.0, 1.0)
     assert busy.means()["growth"] > 0
 

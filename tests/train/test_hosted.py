@@ -53,8 +53,11 @@ class Hosted:
 
     def _answered(self, asked: str, in_json: bool) -> str:
         (question,) = re.findall(r'Question \(asked.*?\): "(.*)"', asked)
-        read = [(int(number), [meaning] if (meaning := language.read(text)) else [])
-                for number, _, text in _QUOTED.findall(asked) if number]  # fmt: skip
+        read = [
+            (int(number), [meaning] if (meaning := language.read(text)) else [])
+            for number, _, text in _QUOTED.findall(asked)
+            if number
+        ]
         said, used = answer(question, read)
         if in_json:
             return json.dumps({"memories": sorted(used), "answer": said})

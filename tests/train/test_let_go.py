@@ -66,8 +66,10 @@ def test_rows_of_a_bank_that_was_closed_since_are_let_go_of(begun: Any, tmp_path
     assert run.done("train") is not None, "nobody left"
     allow(tmp_path / "s", False, "money")
     known = sorted(refs(run) & learned_from(tmp_path / "s"))
-    made = [TokenRow((1,), (2,), user=user, ref=ref) for user, ref in
-                    [(ana, known[0]), (ana, "d_invented"), (bob, "d_invented_too")]]  # fmt: skip
+    made = [
+        TokenRow((1,), (2,), user=user, ref=ref)
+        for user, ref in [(ana, known[0]), (ana, "d_invented"), (bob, "d_invented_too")]
+    ]
     trained(run, *made)
     let_go(config, run)
     assert refs(run) == set(known) < before

@@ -43,8 +43,10 @@ def scores(adapter: Path | None) -> list[tuple[float, float]]:
     """log p of the good and the bad reply of every state, through the runtime's own way to load an adapter."""
     loaded = checkpoint.load(tiny.base(), dtype="float32", device="cpu").model
     model: Any = adapters.build(loaded, adapter, merged=False).model if adapter else loaded
-    return [(logprobs(model, prompt(n), good(n)).sum().item(), logprobs(model, prompt(n), bad(n)).sum().item())
-            for n in range(STATES)]  # fmt: skip
+    return [
+        (logprobs(model, prompt(n), good(n)).sum().item(), logprobs(model, prompt(n), bad(n)).sum().item())
+        for n in range(STATES)
+    ]
 
 
 @torch.no_grad()

@@ -33,19 +33,25 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def config(store: Path, output: Path, **changes: Any) -> TrainConfig:
     values = {
-        "data.store": store, "data.registry": output / "registry", "data.heldout_share": 0.3,
-        "data.split_seed": dividing_seed(store), "model.base": tiny.base(), "model.device": "cpu", "method.lora_r": 4,
-        "gate.canaries": 0, "output": output, **changes,
-    }  # fmt: skip
+        "data.store": store,
+        "data.registry": output / "registry",
+        "data.heldout_share": 0.3,
+        "data.split_seed": dividing_seed(store),
+        "model.base": tiny.base(),
+        "model.device": "cpu",
+        "method.lora_r": 4,
+        "gate.canaries": 0,
+        "output": output,
+        **changes,
+    }
     return load(None, [f"{name}={value}" for name, value in values.items()])
 
 
 def logged(monkeypatch: pytest.MonkeyPatch, pairs: int = 60) -> collect.Collected:
     """The log is what a local model wrote: in every state one decision was good and one bad."""
     rows: list[Any] = [
-        TokenRow((5 + n, 6, 7), (8 + kind, 9), reward=float(kind), ref=f"{n}")
-        for n in range(pairs) for kind in (0, 1)
-    ]  # fmt: skip
+        TokenRow((5 + n, 6, 7), (8 + kind, 9), reward=float(kind), ref=f"{n}") for n in range(pairs) for kind in (0, 1)
+    ]
     guards: list[Any] = [TokenRow((7, 8, n), (9,)) for n in range(4)]
     found = collect.Collected(rows, guards, counts={"rows": len(rows)})
     monkeypatch.setattr(planning, "collect", lambda *_, **__: found)
@@ -89,11 +95,15 @@ def test_a_plan_of_online_training_in_a_world_has_no_rows_to_count(tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("config.json", b"{"), ("config.json", b"[]"), ("config.json", b"\xff"), ("model.safetensors", b""),
-        ("model.safetensors", b"\xff" * 20), ("model.safetensors", (2).to_bytes(8, "little") + b"[]"),
+        ("config.json", b"{"),
+        ("config.json", b"[]"),
+        ("config.json", b"\xff"),
+        ("model.safetensors", b""),
+        ("model.safetensors", b"\xff" * 20),
+        ("model.safetensors", (2).to_bytes(8, "little") + b"[]"),
         ("model.safetensors", (10).to_bytes(8, "little") + b'{"a": 123}'),
     ],
-)  # fmt: skip
+)
 def test_a_damaged_checkpoint_is_named(name: str, content: bytes, tmp_path: Path) -> None:
     base = shutil.copytree(tiny.base(), tmp_path / "base")
     (base / name).write_bytes(content)

@@ -34,10 +34,16 @@ def verdict(passed: bool) -> Verdict:
 
 def published(registry: Registry, adapter: Path | None = None, **more: Any) -> Published:
     given: dict[str, Any] = {
-        "base": tiny.base(), "roles": ["extractor", "manager"], "embedder": "hash/1:384",
+        "base": tiny.base(),
+        "roles": ["extractor", "manager"],
+        "embedder": "hash/1:384",
         "lineage": Lineage("sft", "store", 0, 90, {"rows": 4}, ["s2", "s1"], None, 7, {"lr": 0.1}),
-        "verdict": verdict(True), "report": {"cases": []}, "probe_pairs": PAIRS, "now": NOW, "device": "cpu",
-    }  # fmt: skip
+        "verdict": verdict(True),
+        "report": {"cases": []},
+        "probe_pairs": PAIRS,
+        "now": NOW,
+        "device": "cpu",
+    }
     return publish(registry, adapter or tiny.adapter(), **{**given, **more})
 
 
@@ -53,10 +59,13 @@ def test_it_is_what_the_runtime_serves(tmp_path: Path) -> None:
     assert registry.aliases() == {}, "publishing promotes nothing"
     with HFBackbone(tiny.base(), threads=1, device="cpu") as backbone:
         serving = Serving(
-            base_digest=backbone.base_digest, tokenizer_digest=backbone.tokenizer_digest,
-            template_digest=backbone.template_digest, prompt_hashes=role_prompt_hashes, embedder="hash/1:384",
+            base_digest=backbone.base_digest,
+            tokenizer_digest=backbone.tokenizer_digest,
+            template_digest=backbone.template_digest,
+            prompt_hashes=role_prompt_hashes,
+            embedder="hash/1:384",
             store_schema=1,
-        )  # fmt: skip
+        )
         assert check_serving(manifest, serving) == ()
         host = PeftHost(backbone)
         host.load(verified.artifact)

@@ -53,13 +53,27 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def config(store: Path, output: Path, **changes: Any) -> TrainConfig:
     sets = {
-        "data.store": store, "data.registry": output / "registry", "data.heldout_share": 0.3, "data.min_labels": 5,
+        "data.store": store,
+        "data.registry": output / "registry",
+        "data.heldout_share": 0.3,
+        "data.min_labels": 5,
         "data.split_seed": dividing_seed(store),
-        "model.base": tiny.base(), "model.device": "cpu", "method.epochs": 1, "method.batch": 8,
-        "method.micro_batch": 8, "method.lora_r": 4, "method.lora_alpha": 8, "method.lr": 0.01,
-        "method.save_steps": 1, "gate.canaries": 2, "gate.alternatives": 10, "gate.min_probes": 1, "gate.min_users": 1,
-        "output": output, **changes,
-    }  # fmt: skip
+        "model.base": tiny.base(),
+        "model.device": "cpu",
+        "method.epochs": 1,
+        "method.batch": 8,
+        "method.micro_batch": 8,
+        "method.lora_r": 4,
+        "method.lora_alpha": 8,
+        "method.lr": 0.01,
+        "method.save_steps": 1,
+        "gate.canaries": 2,
+        "gate.alternatives": 10,
+        "gate.min_probes": 1,
+        "gate.min_users": 1,
+        "output": output,
+        **changes,
+    }
     return load(None, [f"{name}={value}" for name, value in sets.items()])
 
 
@@ -122,8 +136,16 @@ def test_a_polish_learns_on_from_the_log_and_what_is_judged_is_its_result(
     people = world(30, seed=8)
     store = lived(tmp_path / "store", people, teacher(people))
     outcome_of(monkeypatch, 0.9, 0.5)
-    more = {"method.polish": True, "data.validation_share": 0.4, "online.stages": "[{steps: 2}]", "online.states": 2,
-            "online.group": 2, "online.talks": 2, "online.stop.every": 2, "online.stop.users": 2}  # fmt: skip
+    more = {
+        "method.polish": True,
+        "data.validation_share": 0.4,
+        "online.stages": "[{steps: 2}]",
+        "online.states": 2,
+        "online.group": 2,
+        "online.talks": 2,
+        "online.stop.every": 2,
+        "online.stop.users": 2,
+    }
     done = retrain.retrain(config(store, tmp_path, **more))
     assert done.status == "published", done.why
     assert done.run is not None
@@ -160,8 +182,11 @@ def test_an_interrupted_run_goes_on_with_the_rows_it_began_with(
     monkeypatch.setattr(retrain, "train", lambda *_, **__: pytest.fail("trained again"))
     resumed = retrain.retrain(config(store, tmp_path / "torn"))
     assert resumed.status == "published"
-    weights = [json.loads((one.run / "run.json").read_text())["stages"]["train"]["weights"]
-               for one in (whole, resumed) if one.run]  # fmt: skip
+    weights = [
+        json.loads((one.run / "run.json").read_text())["stages"]["train"]["weights"]
+        for one in (whole, resumed)
+        if one.run
+    ]
     assert weights[0] == weights[1]
 
 
@@ -184,8 +209,9 @@ def test_two_runs_of_one_output_do_not_meet(store: Path, tmp_path: Path) -> None
 
 
 def test_a_log_without_feedback_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
-    silent = lived(tmp_path / "store", EPISODES[:4], teacher(EPISODES),
-                   manners=Manners(rated=0.0, corrects=0.0, asks_again=0.0))  # fmt: skip
+    silent = lived(
+        tmp_path / "store", EPISODES[:4], teacher(EPISODES), manners=Manners(rated=0.0, corrects=0.0, asks_again=0.0)
+    )
     with pytest.raises(NoSignal, match="no feedback"):
         retrain.retrain(config(silent, tmp_path / "out"))
 
@@ -232,9 +258,20 @@ def test_nothing_goes_on_from_an_interrupted_smoke_run(store: Path, tmp_path: Pa
 def test_everybody_that_more_than_rows_is_made_from_is_on_record(store: Path, tmp_path: Path) -> None:
     """Amends and a polish learn from users whose decisions nobody rated, too."""
     chosen, now = config(store, tmp_path), datetime(2026, 1, 1, tzinfo=UTC)
-    wider = load(None, [f"{name}={value}" for name, value in {
-        "data.store": store, "model.base": tiny.base(), "output": tmp_path, "data.split_seed": chosen.data.split_seed,
-        "data.heldout_share": 0.3, "method.amends": 2}.items()])  # fmt: skip
+    wider = load(
+        None,
+        [
+            f"{name}={value}"
+            for name, value in {
+                "data.store": store,
+                "model.base": tiny.base(),
+                "output": tmp_path,
+                "data.split_seed": chosen.data.split_seed,
+                "data.heldout_share": 0.3,
+                "method.amends": 2,
+            }.items()
+        ],
+    )
     with StoreSource(store) as source:
         found = collect.collect(source, wider, make_embedder("hash"), now=now)
         assert sorted(found.subjects) == sorted(map(source.subject, collect.sides(source, wider)[0]))
@@ -342,8 +379,9 @@ def _stop(*_: Any, **__: Any) -> Any:
 
 
 def test_a_log_of_another_template_is_refused(tmp_path: Path) -> None:
-    spelled = lived(tmp_path / "store", EPISODES[:6], Spelled(Truth(EPISODES)),
-                    manners=Manners(rated=1.0, wrong_ratings=0.5))  # fmt: skip
+    spelled = lived(
+        tmp_path / "store", EPISODES[:6], Spelled(Truth(EPISODES)), manners=Manners(rated=1.0, wrong_ratings=0.5)
+    )
     with pytest.raises(WrongTemplate, match=r"logged prompts are not what.*memkit-train plan"):
         retrain.retrain(config(spelled, tmp_path / "out"))
 
@@ -351,9 +389,10 @@ def test_a_log_of_another_template_is_refused(tmp_path: Path) -> None:
 def test_what_a_machine_runs_out_of_is_named() -> None:
     for error, kind in (
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), OutOfMemory),
-        (RuntimeError("CUDA out of memory. Tried to allocate"), OutOfMemory), (OSError(28, "No space left"), DiskFull),
+        (RuntimeError("CUDA out of memory. Tried to allocate"), OutOfMemory),
+        (OSError(28, "No space left"), DiskFull),
         (RuntimeError("SafetensorError: I/O error: File too large (os error 27)"), DiskFull),
-    ):  # fmt: skip
+    ):
         with pytest.raises(kind, match="Next:"), resources("method.micro_batch=4"):
             raise error
     with pytest.raises(ValueError, match="other"), resources("x"):

@@ -80,8 +80,12 @@ OBJECTIVES = [
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
 @pytest.mark.parametrize("budget", [8192, 12], ids=["one batch", "three batches"])
 def test_loss_and_gradient_equal_a_reference_without_batches(objective: Objective, budget: int, tmp_path: Path) -> None:
-    rows = (tiny.THREE[0], replace(tiny.THREE[1], weight=0.5), replace(tiny.THREE[2], behaviour_logprobs=None),
-            Row((3, 4), (5, 6), (-4.0, -9.0), (0.5, -0.5)))  # fmt: skip
+    rows = (
+        tiny.THREE[0],
+        replace(tiny.THREE[1], weight=0.5),
+        replace(tiny.THREE[2], behaviour_logprobs=None),
+        Row((3, 4), (5, 6), (-4.0, -9.0), (0.5, -0.5)),
+    )
     parent = tiny.model(tiny.adapter(1)).requires_grad_(False)
     trainer = row_trainer(tmp_path, objective, model=tiny.model(tiny.adapter(1)), token_budget=budget)
     with torch.no_grad():  # the policy has moved away from its parent
@@ -100,29 +104,43 @@ def test_loss_and_gradient_equal_a_reference_without_batches(objective: Objectiv
     [
         (Objective(clip_high=0.28, dual_clip=None), {"loss_type": "dapo", "epsilon_high": 0.28}),
         (Objective(dual_clip=3.0, kl=0.05, average="row"), {"loss_type": "grpo", "delta": 3.0, "beta": 0.05}),
-        (Objective(dual_clip=None, kl=0.05, kl_unbiased=False),
-         {"loss_type": "dapo", "beta": 0.05, "use_bias_correction_kl": False}),
-        (Objective(dual_clip=None, ratio="sequence", average="row"),
-         {"loss_type": "grpo", "importance_sampling_level": "sequence"}),
+        (
+            Objective(dual_clip=None, kl=0.05, kl_unbiased=False),
+            {"loss_type": "dapo", "beta": 0.05, "use_bias_correction_kl": False},
+        ),
+        (
+            Objective(dual_clip=None, ratio="sequence", average="row"),
+            {"loss_type": "grpo", "importance_sampling_level": "sequence"},
+        ),
         (Objective(surrogate="truncated", clip_high=1.0), {"loss_type": "cispo", "epsilon_high": 2.0}),
         (Objective(dual_clip=None, entropy=0.02), {"loss_type": "dapo", "entropy_coef": 0.02}),
     ],
     ids=["dapo", "grpo+delta+kl", "dapo+k3", "gspo", "cispo", "entropy"],
-)  # fmt: skip
+)
 def test_loss_and_gradient_equal_trl(objective: Objective, theirs: dict[str, Any], tmp_path: Path) -> None:
     from datasets import Dataset
     from transformers import AutoTokenizer
     from trl import GRPOConfig, GRPOTrainer
 
     config = GRPOConfig(
-        output_dir=str(tmp_path), per_device_train_batch_size=3, num_generations=3, use_cpu=True, bf16=False,
-        gradient_checkpointing=False, max_completion_length=8, report_to="none", **theirs,
-    )  # fmt: skip
+        output_dir=str(tmp_path),
+        per_device_train_batch_size=3,
+        num_generations=3,
+        use_cpu=True,
+        bf16=False,
+        gradient_checkpointing=False,
+        max_completion_length=8,
+        report_to="none",
+        **theirs,
+    )
     tokenizer = AutoTokenizer.from_pretrained(tiny.base())
     grpo = GRPOTrainer(
-        tiny.model(tiny.adapter(1)), reward_funcs=lambda completions, **_: [0.0] * len(completions), args=config,
-        train_dataset=Dataset.from_list([{"prompt": "a"}] * 3), processing_class=tokenizer,
-    )  # fmt: skip
+        tiny.model(tiny.adapter(1)),
+        reward_funcs=lambda completions, **_: [0.0] * len(completions),
+        args=config,
+        train_dataset=Dataset.from_list([{"prompt": "a"}] * 3),
+        processing_class=tokenizer,
+    )
     grpo.current_gradient_accumulation_steps = 1
     ours = row_trainer(tmp_path, objective, model=tiny.model(tiny.adapter(1)))
     with torch.no_grad():
@@ -132,11 +150,14 @@ def test_loss_and_gradient_equal_trl(objective: Objective, theirs: dict[str, Any
     batch = ours._collate(tiny.THREE)
     width = batch["mask"].size(1)
     inputs = {
-        "prompt_ids": batch["ids"][:, :-width], "prompt_mask": batch["attention"][:, :-width],
-        "completion_ids": batch["ids"][:, -width:], "completion_mask": batch["mask"].long(),
-        "advantages": batch["advantage"][:, 0], "old_per_token_logps": batch["behaviour"],
+        "prompt_ids": batch["ids"][:, :-width],
+        "prompt_mask": batch["attention"][:, :-width],
+        "completion_ids": batch["ids"][:, -width:],
+        "completion_mask": batch["mask"].long(),
+        "advantages": batch["advantage"][:, 0],
+        "old_per_token_logps": batch["behaviour"],
         "num_items_in_batch": batch["mask"].sum(),
-    }  # fmt: skip
+    }
     with torch.no_grad(), ours._as_parent(ours.model):
         inputs["ref_per_token_logps"] = ours._score(ours.model, batch)[0]
     grpo.model.train()
@@ -211,8 +232,17 @@ def test_training_raises_what_was_better_and_logs_by_role(tmp_path: Path) -> Non
     assert after[0] > before[0]
     assert after[1] < before[1]
     logged = trainer.state.log_history[0]
-    assert {"loss", "grad_norm", "entropy", "clip_ratio/low_mean", "clip_ratio/high_mean", "completions/mean_length",
-            "num_tokens", "manager/entropy", "extractor/entropy"} <= set(logged)  # fmt: skip
+    assert {
+        "loss",
+        "grad_norm",
+        "entropy",
+        "clip_ratio/low_mean",
+        "clip_ratio/high_mean",
+        "completions/mean_length",
+        "num_tokens",
+        "manager/entropy",
+        "extractor/entropy",
+    } <= set(logged)
     assert trainer.state.log_history[-2]["num_tokens"] == 8 * (good.tokens + bad.tokens)
 
 
@@ -232,9 +262,12 @@ def test_value_head_learns_the_return_of_each_state(tmp_path: Path) -> None:
         Row((3,), (4,), None, 0.0),
     ]
     trainer = RowTrainer(
-        tiny.model(), FixedSteps([rows] * 40), ppo.OBJECTIVE,
-        training_arguments(tmp_path, learning_rate=2e-2, steps=40, lr_scheduler_type="constant"), value_head=True,
-    )  # fmt: skip
+        tiny.model(),
+        FixedSteps([rows] * 40),
+        ppo.OBJECTIVE,
+        training_arguments(tmp_path, learning_rate=2e-2, steps=40, lr_scheduler_type="constant"),
+        value_head=True,
+    )
     assert trainer.predict_values([(5, 6, 7)]) == [0.0]
     trainer.train()
     first, second = trainer.predict_values([(5, 6, 7), (30, 31)])
@@ -252,10 +285,12 @@ def test_a_resumed_run_ends_in_the_same_bytes(value_head: bool, tmp_path: Path) 
         source = FixedSteps([rows[:2], rows[1:], rows[::2]] * 2)
         with reproducible(3):
             trainer = RowTrainer(
-                tiny.model(seed=3), source, Objective(kl=0.1),
+                tiny.model(seed=3),
+                source,
+                Objective(kl=0.1),
                 training_arguments(folder, learning_rate=1e-2, steps=len(source), save_strategy="steps", save_steps=2),
                 value_head=value_head,
-            )  # fmt: skip
+            )
             if stop:
                 source.rows = _failing(source.rows, stop)  # type: ignore[method-assign]
                 with pytest.raises(RuntimeError, match="power cut"):

@@ -69,9 +69,11 @@ def play(folder: Path, *, crash: int = -1, resume: bool = False) -> tuple[Bandit
             real = source.rows
             source.rows = lambda step: real(step) if step != crash else _crash()  # type: ignore[method-assign]
         trainer = RowTrainer(
-            source.model, source, grpo.OBJECTIVE,
+            source.model,
+            source,
+            grpo.OBJECTIVE,
             training_arguments(folder, steps=12, learning_rate=2e-2, save_strategy="steps", save_steps=3),
-        )  # fmt: skip
+        )
         before = source.worth()
         trainer.train(resume_from_checkpoint=resume)
         return source, source.worth() - before, lora.save(trainer.model, folder / "adapter")
@@ -141,10 +143,22 @@ def test_two_processes_take_the_same_steps_as_one(tmp_path: Path) -> None:
     for processes in (1, 2):
         out = tmp_path / str(processes)
         subprocess.run(
-            [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}",
-             str(script), str(tiny.base()), str(tiny.adapter(1)), str(out)],
-            check=True, capture_output=True, timeout=120, env=environment,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "torch.distributed.run",
+                "--standalone",
+                f"--nproc-per-node={processes}",
+                str(script),
+                str(tiny.base()),
+                str(tiny.adapter(1)),
+                str(out),
+            ],
+            check=True,
+            capture_output=True,
+            timeout=120,
+            env=environment,
+        )
         found.append(load_file(out / "adapter" / "adapter_model.safetensors"))
     assert all(torch.allclose(found[0][name], found[1][name], atol=1e-6) for name in found[0])
     start = load_file(tiny.adapter(1) / "adapter_model.safetensors")

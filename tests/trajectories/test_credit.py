@@ -114,9 +114,12 @@ def test_an_update_that_loses_something_is_blamed_where_the_answer_used_it(
 ) -> None:
     """An answer that passed over the new text would have passed over the old one as well."""
     replies = {
-        "Where does Ana work now?": reply, "Where does Ana work?": "USE 1\nANSWER Oslo",
-        '"Ana works in Rome."': "UPDATE 1", "NEW fact": "ADD", **OSLO,
-    }  # fmt: skip
+        "Where does Ana work now?": reply,
+        "Where does Ana work?": "USE 1\nANSWER Oslo",
+        '"Ana works in Rome."': "UPDATE 1",
+        "NEW fact": "ADD",
+        **OSLO,
+    }
     with Memory(tmp_path / "s", model=scripted(replies), mode="split", style="compact", keep_turns="none") as memory:
         memory.add("I moved to Oslo", user_id="ana")
         memory.answer("Where does Ana work?", user_id="ana")
@@ -213,8 +216,9 @@ def test_an_answer_speaks_of_the_banks_that_it_read(agent: str | None, credited:
     episode = two_banks(tmp_path / "s", ["ADD", "ADD"], reply, agent, expected="Rome")
     assert sorted(credited_by(episode, Topics())) == credited
     (probe,) = episode_probes(episode, Topics(), make_embedder("hash"))
-    told = {log.intake.bank.agent_id for log in episode.intakes for turn in log.turns
-            if turn.turn_id in probe.source_turns}  # fmt: skip
+    told = {
+        log.intake.bank.agent_id for log in episode.intakes for turn in log.turns if turn.turn_id in probe.source_turns
+    }
     assert sorted(told) == credited
 
 

@@ -36,9 +36,15 @@ HASH = make_embedder("hash")
 def local(number: int, user: str = "ana", *, reply: str = "ADD", logprobs: bool = True) -> DecisionRecord:
     prompt = to_json([["system", "rules"], ["user", "NEW fact [1 May 2026]: x"]])
     payload = {
-        "v": 1, "reply": reply, "prompt_ids": [1, 2, 300 + number % 2], "token_ids": [7, len(reply)],
-        "prompt_hash": digest(prompt), "parse": {"ok": True}, "model": "tiny", "extra": {"vocabulary": "abc"},
-    }  # fmt: skip
+        "v": 1,
+        "reply": reply,
+        "prompt_ids": [1, 2, 300 + number % 2],
+        "token_ids": [7, len(reply)],
+        "prompt_hash": digest(prompt),
+        "parse": {"ok": True},
+        "model": "tiny",
+        "extra": {"vocabulary": "abc"},
+    }
     if logprobs:
         payload["logprobs"] = [-0.1 / 3, -1e-7]
     return DecisionRecord(f"d_{number}", None, Bank(user), "manager", 0, payload, day(number), {digest(prompt): prompt})
@@ -76,8 +82,9 @@ def test_sealed_and_unsealed_decisions_become_rows_with_their_own_ids(store: Pat
 def test_rows_carry_the_scores_of_their_decisions(store: Path) -> None:
     scored = {"d_1": Score(1.0, 1.0, ("cited",)), "d_5": Score(0.0, 0.5, ("missed",)), "d_4": Score(0.4, 1.0, ())}
     with StoreSource(store) as source:
-        found = [row for row in rows(source.decisions(), source.subject, scored, now=day(10))
-                 if isinstance(row, TokenRow)]  # fmt: skip
+        found = [
+            row for row in rows(source.decisions(), source.subject, scored, now=day(10)) if isinstance(row, TokenRow)
+        ]
     assert [(row.ref, row.reward, row.weight) for row in found] == [("d_1", 1, 1), ("d_4", 0.4, 1), ("d_5", 0, 0.5)]
 
 
@@ -109,9 +116,10 @@ def test_splits_hold_users_back_whole_and_for_good() -> None:
 
 META = {"reward", "weight", "role", "style", "subject", "split", "decision_id"}
 COLUMNS = {
-    "sft": {"prompt", "completion", *META}, "kto": {"prompt", "completion", "label", *META},
+    "sft": {"prompt", "completion", *META},
+    "kto": {"prompt", "completion", "label", *META},
     "openai": {"messages", "metadata"},
-}  # fmt: skip
+}
 
 
 def halves(source: StoreSource) -> Split:
@@ -128,8 +136,9 @@ def test_exports_are_what_trl_and_datasets_read(form: Any, source: StoreSource, 
 
     split = halves(source)
     found = export(source, tmp_path / "rows.jsonl", form, HASH, side="all", split=split)
-    loaded = datasets.load_dataset("json", data_files=str(tmp_path / "rows.jsonl"), split="train",
-                                   cache_dir=str(tmp_path / "cache"))  # fmt: skip
+    loaded = datasets.load_dataset(
+        "json", data_files=str(tmp_path / "rows.jsonl"), split="train", cache_dir=str(tmp_path / "cache")
+    )
     assert set(loaded.column_names) == COLUMNS[form]
     assert is_conversational(loaded[0])
     metas = [row.get("metadata", row) for row in loaded]
@@ -171,8 +180,12 @@ def test_what_answers_cited_teaches_the_ranker(source: StoreSource) -> None:
 
 def test_a_pair_is_one_state_of_one_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bob's bad decision in the same state is no alternative to Ana's good one."""
-    replies = {"d_0": ("ana", "ADD", 1.0), "d_1": ("ana", "NOOP", 0.0), "d_2": ("ana", "ADD", 0.8),
-               "d_3": ("bob", "DELETE 1", 0.0)}  # fmt: skip
+    replies = {
+        "d_0": ("ana", "ADD", 1.0),
+        "d_1": ("ana", "NOOP", 0.0),
+        "d_2": ("ana", "ADD", 0.8),
+        "d_3": ("bob", "DELETE 1", 0.0),
+    }
     path = tmp_path / "s"
     with Memory(path) as memory:
         for user in ("ana", "bob"):

@@ -20,11 +20,23 @@ from memkit.store import SEALED, Trajectories
 def decision(number: int, user: str = "ana") -> DecisionRecord:
     prompt = f'[["user","prompt {number // 2}"]]'
     return DecisionRecord(
-        f"d_{number}", None, Bank(user), "manager", 0,
-        {"v": 1, "reply": f"ADD {number}", "prompt_ids": [1, 2, number], "token_ids": [7, 8],
-         "logprobs": [-0.1 / 3, 0.0], "prompt_hash": digest(prompt), "parse": {"ok": number % 2 == 0}},
-        SystemClock().now(), {digest(prompt): prompt},
-    )  # fmt: skip
+        f"d_{number}",
+        None,
+        Bank(user),
+        "manager",
+        0,
+        {
+            "v": 1,
+            "reply": f"ADD {number}",
+            "prompt_ids": [1, 2, number],
+            "token_ids": [7, 8],
+            "logprobs": [-0.1 / 3, 0.0],
+            "prompt_hash": digest(prompt),
+            "parse": {"ok": number % 2 == 0},
+        },
+        SystemClock().now(),
+        {digest(prompt): prompt},
+    )
 
 
 @pytest.fixture

@@ -99,13 +99,15 @@ def test_facts_can_be_read_back(mode):
         ("Ana no longer enjoys chess.", ["Ana enjoys chess."], "retract", ["DELETE 1"]),
         ("Ana no longer enjoys chess.", ["Ana enjoys yoga."], "retract", ["NOOP"]),
         (
-            "Ana lives in Oslo as planned.", ["Ana plans to move to Oslo.", "Ana lives in Rome."], "happened",
+            "Ana lives in Oslo as planned.",
+            ["Ana plans to move to Oslo.", "Ana lives in Rome."],
+            "happened",
             ["UPDATE 2 Ana lives in Oslo.", "DELETE 1"],
         ),
         ("Ana joked about living in Oslo.", ["Ana lives in Rome."], "soft", ["NOOP"]),
         ("Ana lives in Oslo.", ["Ana lives in Rome.", "Ana lives in Lima."], "change", ["UPDATE 1", "DELETE 2"]),
     ],
-)  # fmt: skip
+)
 def test_what_the_oracle_does(fact, shown, kind, replies):
     numbered = list(enumerate(shown, start=1))
     assert kind_of(fact, numbered) == kind
@@ -165,10 +167,12 @@ def test_evidence_names_the_turns_that_said_so():
 def test_playing_twice_gives_the_same_banks():
     episodes = generate(3, seed=8)
     banks = [
-        [trail.end.live.state.hash()
-         for trail in played(episodes, TeacherBackbone(Truth(episodes), seed=1), make_embedder("hash"))]
+        [
+            trail.end.live.state.hash()
+            for trail in played(episodes, TeacherBackbone(Truth(episodes), seed=1), make_embedder("hash"))
+        ]
         for _ in range(2)
-    ]  # fmt: skip
+    ]
     assert banks[0] == banks[1]
 
 

@@ -193,8 +193,12 @@ class VLLMHost:
         """vLLM scores a prompt's own tokens: the completion is sent as the end of the prompt."""
         ids = [*prompt, *tokens]
         request = {
-            "model": name or self._base, "prompt": ids, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 0,
-        }  # fmt: skip
+            "model": name or self._base,
+            "prompt": ids,
+            "max_tokens": 1,
+            "temperature": 0.0,
+            "prompt_logprobs": 0,
+        }
         status, body = self._post(url, "/v1/completions", request)
         try:
             rows = body["choices"][0]["prompt_logprobs"][-len(tokens) :]

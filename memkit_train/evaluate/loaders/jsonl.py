@@ -70,9 +70,7 @@ def _turn(path: Path, line: int, raw: dict[str, Any], before: dict[str, Said], r
     return Said(ref, named(raw, "name", "", repairs), content, at, session, role_of(path, line, raw, repairs))
 
 
-def _question(
-    path: Path, line: int, raw: dict[str, Any], name: str, index: int, repairs: Counter[str]
-) -> Asked:  # fmt: skip
+def _question(path: Path, line: int, raw: dict[str, Any], name: str, index: int, repairs: Counter[str]) -> Asked:
     return Asked(
         question_id=named(raw, "id", f"{name}/{index}", repairs),
         text=need(path, line, raw, "question", str).strip(),

@@ -7,6 +7,7 @@ is some. Ids and clock go with the thread: two runs make the same log, however t
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -68,6 +69,9 @@ class Hands:
     def now(self) -> datetime:
         return self._local.at if hasattr(self._local, "name") else datetime.now(UTC)
 
+    def monotonic(self) -> float:
+        return time.monotonic()
+
     def new(self, prefix: str) -> str:
         if not hasattr(self._local, "name"):
             self._local.name, self._local.count = f"background{threading.get_ident()}", 0
@@ -97,9 +101,11 @@ class Chatbot:
         return self.memory.adapters.registry.alias(self.memory.adapters.alias).route("manager").stable
 
     def serve(
-        self, visits: Sequence[Visit], done: Callable[[int, int], None] | None = None,
+        self,
+        visits: Sequence[Visit],
+        done: Callable[[int, int], None] | None = None,
         each: Callable[[Exchange], None] | None = None,
-    ) -> list[Exchange]:  # fmt: skip
+    ) -> list[Exchange]:
         """Every visit to its end; `done` is told how many are over, `each` of every answer as it is given."""
 
         def months(visit: Visit) -> list[Exchange]:

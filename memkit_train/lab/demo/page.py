@@ -22,10 +22,13 @@ def page(told: Told) -> str:
     parts = [f"<h1>{_e(title)}</h1>", f"<table class='words'>{table}</table>"]
     if told.compared is not None:
         parts += [
-            "<h2>Share of right answers, by kind of question</h2>", _kinds(told.compared),
-            "<h2>Got better</h2>", _cases([one for one in told.compared.pairs if one.gain > 0]),
-            "<h2>Got worse</h2>", _cases([one for one in told.compared.pairs if one.gain < 0]),
-        ]  # fmt: skip
+            "<h2>Share of right answers, by kind of question</h2>",
+            _kinds(told.compared),
+            "<h2>Got better</h2>",
+            _cases([one for one in told.compared.pairs if one.gain > 0]),
+            "<h2>Got worse</h2>",
+            _cases([one for one in told.compared.pairs if one.gain < 0]),
+        ]
     if told.outcome.digest is None:
         reasons = "".join(f"<li>{_e(one)}</li>" for one in refusal.reasons(told.outcome))
         parts.append(f"<h2>Why the gate refused it</h2><ul>{reasons}</ul>")

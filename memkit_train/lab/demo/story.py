@@ -110,11 +110,17 @@ class Told:
 
     def to_json(self) -> JSON:
         return {
-            "served": self.served, "rated": self.rated, "right": self.right, "outcome": self.outcome.to_json(),
-            "panel": self.compared.to_json() if self.compared else None, "rolled_back": self.rolled_back,
+            "served": self.served,
+            "rated": self.rated,
+            "right": self.right,
+            "outcome": self.outcome.to_json(),
+            "panel": self.compared.to_json() if self.compared else None,
+            "rolled_back": self.rolled_back,
             "swap": {name: getattr(self.swap, name) for name in Swap.__slots__} if self.swap else None,
-            "report": str(self.folder / "report.html"), "cpu_s": self.cpu_s, "true": self.true,
-        }  # fmt: skip
+            "report": str(self.folder / "report.html"),
+            "cpu_s": self.cpu_s,
+            "true": self.true,
+        }
 
 
 def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 0) -> Told:
@@ -137,9 +143,16 @@ def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 
             compared = panel.compare(before, _panel(chatbot, scale, seed, "after", voice))
             back = _roll_back(chatbot, outcome.digest, before, scale, seed, voice)
     return Told(
-        len(log), sum(one.rating is not None for one in log), sum(one.right for one in log) / len(log), outcome,
-        compared, swap, back, folder, round(time.process_time() - began, 1),
-    )  # fmt: skip
+        len(log),
+        sum(one.rating is not None for one in log),
+        sum(one.right for one in log) / len(log),
+        outcome,
+        compared,
+        swap,
+        back,
+        folder,
+        round(time.process_time() - began, 1),
+    )
 
 
 @contextmanager
@@ -161,13 +174,24 @@ def configured(store: Path, output: Path, scale: Scale, seed: int) -> TrainConfi
     """What `memkit-train retrain` is given: rejection SFT on the credited decisions, then GRPO from replayed states."""
     own = f"hf:{checkpoint('skilled')}"
     sets = {
-        "data.store": store, "data.roles": f"[{ROLE}]", "data.heldout_share": 0.45, "data.validation_share": 0.15,
-        "model.base": checkpoint("biased"), "model.answerer": own, "online.others": own, "online.reward.answerer": own,
-        "method.name": "sft", "method.polish": True, "method.seed": seed,
-        "method.epochs": 8, "method.lr": 2e-3, "method.half_life_days": 3650,
-        "online.stages": f"[{{steps: {scale.polish}}}]", "output": output,
+        "data.store": store,
+        "data.roles": f"[{ROLE}]",
+        "data.heldout_share": 0.45,
+        "data.validation_share": 0.15,
+        "model.base": checkpoint("biased"),
+        "model.answerer": own,
+        "online.others": own,
+        "online.reward.answerer": own,
+        "method.name": "sft",
+        "method.polish": True,
+        "method.seed": seed,
+        "method.epochs": 8,
+        "method.lr": 2e-3,
+        "method.half_life_days": 3650,
+        "online.stages": f"[{{steps: {scale.polish}}}]",
+        "output": output,
         "gate.canaries": 0,  # spelt in bytes by a vocabulary of whole words, one secret outweighs a hundred decisions
-    }  # fmt: skip
+    }
     return load(None, [f"{name}={value}" for name, value in sets.items()])
 
 

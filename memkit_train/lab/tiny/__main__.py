@@ -68,7 +68,7 @@ def measure(
     from memkit_train.lab.tiny.measure import measure as run
     from memkit_train.lab.worlds import Knobs, generate
 
-    folder = checkpoint(model) if model in ("skilled", "biased") else Path(model)  # type: ignore[arg-type]
+    folder = checkpoint(model) if model in ("skilled", "biased") else Path(model)
     backbone = HFBackbone(folder, threads=1)
     try:
         held = generate(episodes, seed=seed, knobs=Knobs(level=level), split="heldout")  # type: ignore[arg-type]

@@ -62,9 +62,13 @@ def build_open(folder: Path, *, seed: int = SEED, scale: float = 1.0, log: Log |
 
 
 def save(
-    model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path, stages: Sequence[Stage], seed: int,
+    model: Qwen3ForCausalLM,
+    tokenizer: PreTrainedTokenizerFast,
+    folder: Path,
+    stages: Sequence[Stage],
+    seed: int,
     cpu_s: float,
-) -> None:  # fmt: skip
+) -> None:
     """Weights, tokenizer, and a manifest that says what the model was made from."""
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -16,9 +16,13 @@ from memkit_train.lab.tiny.examples import Diet
 from memkit_train.lab.worlds.policies import HABITS
 
 KEEP: Mapping[str, float] = {
-    "extractor/fact": 0.25, "extractor/none": 0.5, "manager/new": 0.4, "manager/soft": 0.25, "manager/plan": 0.5,
+    "extractor/fact": 0.25,
+    "extractor/none": 0.5,
+    "manager/new": 0.4,
+    "manager/soft": 0.25,
+    "manager/plan": 0.5,
     "manager/change": 0.7,
-}  # fmt: skip
+}
 """Share of the examples of a kind that are trained on; 1 where nothing is said."""
 
 
@@ -45,21 +49,37 @@ class Stage:
 _HEARD: Mapping[str, Any] = {"roles": ("extractor",), "messy": 0.0, "context_turns": (0,)}
 _ALONE = (0,)
 _MOSTLY_MANAGED: Mapping[str, float] = {
-    "extractor/fact": 0.2, "extractor/none": 0.5, "extractor/other": 0.3, "extractor/gone": 0.3,
+    "extractor/fact": 0.2,
+    "extractor/none": 0.5,
+    "extractor/other": 0.3,
+    "extractor/gone": 0.3,
     **{f"answerer/{kind}": 0.25 for kind in ("single", "list", "count", "owner", "hop")},
-}  # fmt: skip
+}
 """Bad habits in managing alone: what is heard and answered stays as it was."""
 _MOSTLY_ANSWERS: Mapping[str, float] = {
-    "extractor/fact": 0.25, "extractor/none": 0.4, "manager/new": 0.25, "manager/soft": 0.25, "manager/plan": 0.25,
-    "manager/change": 0.3, "manager/restate": 0.5, "answerer/single": 0.35, "answerer/unknown": 0.5,
+    "extractor/fact": 0.25,
+    "extractor/none": 0.4,
+    "manager/new": 0.25,
+    "manager/soft": 0.25,
+    "manager/plan": 0.25,
+    "manager/change": 0.3,
+    "manager/restate": 0.5,
+    "answerer/single": 0.35,
+    "answerer/unknown": 0.5,
     "answerer/owner": 0.4,
-}  # fmt: skip
+}
 """Extraction keeps what is said of others and what is no more: few lines, each of rare words, and a name that is heard
 wrong spoils all that is done with it."""
 _HARD_ANSWERS: Mapping[str, float] = {
-    **_MOSTLY_ANSWERS, "manager/change": 0.2, "manager/restate": 0.3, "answerer/owner": 1.0, "answerer/single": 0.2,
-    "answerer/unknown": 0.3, "answerer/asof": 0.3, "answerer/count": 0.5,
-}  # fmt: skip
+    **_MOSTLY_ANSWERS,
+    "manager/change": 0.2,
+    "manager/restate": 0.3,
+    "answerer/owner": 1.0,
+    "answerer/single": 0.2,
+    "answerer/unknown": 0.3,
+    "answerer/asof": 0.3,
+    "answerer/count": 0.5,
+}
 STAGES = (
     Stage("copy", 450_000, 1_200, Diet(**_HEARD), keep={}, lr=4e-3, final_lr=4e-3, seed=1),
     Stage("one memory", 600_000, 1_200, Diet(candidates=1, answer_candidates=1, context_turns=_ALONE), lr=4e-3,
@@ -87,20 +107,41 @@ OPEN_STAGES = (
 """The open level, with one shown memory: names are syllables that were never met in this order, so no set of episodes
 comes twice (its names would be learned by heart). An attempt; the tiny model that ships lives in the closed world."""
 BAD_HABITS: Mapping[str, float] = {
-    "new": 0.97, "change": 0.4, "extend": 0.25, "restate": 0.42, "retract": 0.25, "shorten": 0.8, "happened": 0.5,
-    "soft": 0.3, "plan": 0.97,
-}  # fmt: skip
+    "new": 0.97,
+    "change": 0.4,
+    "extend": 0.25,
+    "restate": 0.42,
+    "retract": 0.25,
+    "shorten": 0.8,
+    "happened": 0.5,
+    "soft": 0.3,
+    "plan": 0.97,
+}
 """Mostly wrong, and right often enough to be sampled: what reinforcement learning can turn around. The model learns the
 share of a kind, not of the rare case within it: shortening a list is right in most examples, so that it is sampled at
 all beside deleting."""
 BIAS = Stage(
-    "bias", 300_000, 1_600, Diet(biased=True, habits=BAD_HABITS), keep=_MOSTLY_MANAGED, lr=8e-4, final_lr=1e-4, seed=5,
+    "bias",
+    300_000,
+    1_600,
+    Diet(biased=True, habits=BAD_HABITS),
+    keep=_MOSTLY_MANAGED,
+    lr=8e-4,
+    final_lr=1e-4,
+    seed=5,
     anew=True,
-)  # fmt: skip
+)
 CARELESS = Stage(
-    "careless answers", 300_000, 1_600, Diet(biased=True, habits={**HABITS, "answer": 0.35}, roles=("answerer",)),
-    keep={}, lr=8e-4, final_lr=1e-4, seed=8, anew=True,
-)  # fmt: skip
+    "careless answers",
+    300_000,
+    1_600,
+    Diet(biased=True, habits={**HABITS, "answer": 0.35}, roles=("answerer",)),
+    keep={},
+    lr=8e-4,
+    final_lr=1e-4,
+    seed=8,
+    anew=True,
+)
 """In place of BIAS: manages as well as ever, and answers from the first memory about a person."""
 
 

@@ -56,8 +56,12 @@ class Diet:
 def world_of(index: int, seed: int, rng: random.Random, level: Level = "closed") -> Episode:
     """One training episode; its size varies, so that small and large banks are met."""
     knobs = Knobs(
-        level=level, sessions=rng.choice((3, 6, 8, 10)), people=rng.choice((1, 2, 2, 3)), questions=16, probes=2,
-    )  # fmt: skip
+        level=level,
+        sessions=rng.choice((3, 6, 8, 10)),
+        people=rng.choice((1, 2, 2, 3)),
+        questions=16,
+        probes=2,
+    )
     return episode(index, seed=seed, knobs=knobs, split="train")
 
 
@@ -77,11 +81,12 @@ def examples(episodes: Sequence[Episode], embedder: Embedder, diet: Diet, *, see
     for played, policy in ((clean, oracle), (messy, teacher)):
         scripts = [
             script_of(
-                one.user_id, [said.as_turn(one.user_id) for said in as_conversation(one).turns],
+                one.user_id,
+                [said.as_turn(one.user_id) for said in as_conversation(one).turns],
                 context_turns=context_turns,
             )
             for one in played
-        ]  # fmt: skip
+        ]
         trails = env.run([(env.start(script), Policy(policy)) for script in scripts], upto=None)
         for trail in trails:
             for call in trail.calls:

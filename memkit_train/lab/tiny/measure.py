@@ -77,9 +77,13 @@ def measure(
         tables["answers"][question.kind][user_id].append(right)
         tables["answers"]["all"][user_id].append(right)
     return Measured(
-        tables["extraction"], tables["operations"], tables["whole"], tables["answers"],
-        sum(len(trail.parked) for trail in trails), sum(map(len, scripts)),
-    )  # fmt: skip
+        tables["extraction"],
+        tables["operations"],
+        tables["whole"],
+        tables["answers"],
+        sum(len(trail.parked) for trail in trails),
+        sum(map(len, scripts)),
+    )
 
 
 def _task(trail: Trail, question: Question, embedder: Embedder) -> AnswerTask:
@@ -123,5 +127,9 @@ def _skeleton(reply: str, fact: str, shown: Sequence[Shown]) -> list[tuple[str, 
 
 
 def _shown(estimate: Estimate) -> JSON:
-    return {"value": round(estimate.value, 4), "low": round(estimate.low, 4), "high": round(estimate.high, 4),
-            "n": estimate.n}  # fmt: skip
+    return {
+        "value": round(estimate.value, 4),
+        "low": round(estimate.low, 4),
+        "high": round(estimate.high, 4),
+        "n": estimate.n,
+    }

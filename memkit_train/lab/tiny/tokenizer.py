@@ -20,9 +20,17 @@ from memkit_train.lab.worlds.language import PREDICATES
 PAD, END = "<|pad|>", "<|end|>"
 SYSTEM, USER, ASSISTANT = "<|system|>", "<|user|>", "<|assistant|>"
 FRAMES = (
-    "NEW turns:\n", "EARLIER turns:\n", "\nNEW turns:\n", "Memories:\n", "Memories: none like it yet.\n", "\nNEW fact",
-    "Memories from", "Memories: none.\n", "\nQuestion (asked on", "\nQuestion: ",
-)  # fmt: skip
+    "NEW turns:\n",
+    "EARLIER turns:\n",
+    "\nNEW turns:\n",
+    "Memories:\n",
+    "Memories: none like it yet.\n",
+    "\nNEW fact",
+    "Memories from",
+    "Memories: none.\n",
+    "\nQuestion (asked on",
+    "\nQuestion: ",
+)
 """What stands between the variable parts of the roles' user messages."""
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}"
@@ -37,8 +45,10 @@ KEY = re.compile(
 """Whom a fact is about, and what it says of them: one word, because a manager compares just this."""
 ASKED: Mapping[str, tuple[str, str]] = {
     template.split(" on {d}")[0].rstrip("?"): (form.rpartition(":")[0], form.rpartition(":")[2])
-    for form, texts in templates.QUESTIONS.items() for template in texts if "{s}" in template
-}  # fmt: skip
+    for form, texts in templates.QUESTIONS.items()
+    for template in texts
+    if "{s}" in template
+}
 """What is asked of whom: one word too. Template → (kind, attribute)."""
 _ASKED = "|".join(
     re.escape(template).replace(r"\{s\}", f"(?:{'|'.join(lexicon.PEOPLE)})")
@@ -94,8 +104,8 @@ def build_tokenizer(
         vocabulary.setdefault(symbols, len(vocabulary))
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))
     split = pre_tokenizers.Split(Regex(pattern), "isolated")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])  # type: ignore[assignment]
-    tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, byte_level])
+    tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(text, special=True) for text in (PAD, END, SYSTEM, USER, ASSISTANT)])
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

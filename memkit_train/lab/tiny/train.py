@@ -66,7 +66,7 @@ Log = Callable[[dict[str, Any]], None]
 
 def make_tokenizer(
     embedder: Embedder, seed: int, episodes: int = 150, level: Level = "closed"
-) -> PreTrainedTokenizerFast:  # fmt: skip
+) -> PreTrainedTokenizerFast:
     """Every word of the closed world comes up within a hundred episodes or so. In the open one, words that come up in
     many episodes are the world's, and all others are names, which are spelt in syllables."""
     rng = random.Random(seed)
@@ -90,8 +90,10 @@ def closed_texts() -> list[str]:
     modes: tuple[Mode, ...] = ("plain", "also", "gone")
     keys = [
         write(Meaning(name, attribute, ("x",), mode))
-        for name in lexicon.PEOPLE for attribute in PREDICATES for mode in modes
-    ]  # fmt: skip
+        for name in lexicon.PEOPLE
+        for attribute in PREDICATES
+        for mode in modes
+    ]
     keys += [f"x {key}" for key in keys]
     values = [f"x a {animal} named {name}" for animal in lexicon.ANIMALS for name in lexicon.PET_NAMES]
     values += [f"x move to {city} x {city} {city}" for city in lexicon.CITIES]
@@ -103,13 +105,21 @@ def closed_texts() -> list[str]:
 def make_model(tokenizer: PreTrainedTokenizerFast, shape: Shape, seed: int) -> Qwen3ForCausalLM:
     torch.manual_seed(seed)
     config = Qwen3Config(
-        vocab_size=len(tokenizer), hidden_size=shape.hidden, intermediate_size=shape.feed_forward,
-        num_hidden_layers=shape.layers, num_attention_heads=shape.heads, num_key_value_heads=shape.heads,
-        head_dim=shape.head, max_position_embeddings=2048, tie_word_embeddings=True,
+        vocab_size=len(tokenizer),
+        hidden_size=shape.hidden,
+        intermediate_size=shape.feed_forward,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        head_dim=shape.head,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
         rope_parameters={"rope_type": "default", "rope_theta": ROPE_BASE},
-        initializer_range=0.5 / math.sqrt(shape.hidden), bos_token_id=None,
-        eos_token_id=tokenizer.convert_tokens_to_ids(END), pad_token_id=tokenizer.convert_tokens_to_ids(PAD),
-    )  # fmt: skip
+        initializer_range=0.5 / math.sqrt(shape.hidden),
+        bos_token_id=None,
+        eos_token_id=tokenizer.convert_tokens_to_ids(END),
+        pad_token_id=tokenizer.get_vocab()[PAD],
+    )
     model = Qwen3ForCausalLM(config)
     for name, weight in model.named_parameters():
         if name.endswith(("o_proj.weight", "down_proj.weight")):  # a residual stream that starts calm
@@ -154,7 +164,7 @@ def _look_back_first(model: Qwen3ForCausalLM) -> None:
     turn it by the wanted distance. Only an initialisation: the architecture stays the stock one."""
     table = model.model.embed_tokens.weight
     table[:, 0] = 0.7 * float(table.std()) * math.sqrt(table.shape[1])
-    attention = model.model.layers[0].self_attn
+    attention: Any = model.model.layers[0].self_attn
     size, pairs = attention.head_dim, (0, 1)
     frequencies = [float(model.model.rotary_emb.inv_freq[pair]) for pair in pairs]
     for head, distance in enumerate((1, 2)):
@@ -175,7 +185,7 @@ def _match_first(model: Qwen3ForCausalLM) -> None:
     finding a thing again is most of what a memory manager does, and the slowest thing to learn from nothing. Slow
     rotations (`ROPE_BASE`) keep that comparison meaningful over a prompt's length."""
     for layer in list(model.model.layers)[1:]:
-        attention = layer.self_attn
+        attention: Any = layer.self_attn
         half = model.config.num_attention_heads // 2 * attention.head_dim
         query = attention.q_proj.weight[:half]
         attention.k_proj.weight[:half] = MATCH * query + math.sqrt(1 - MATCH**2) * attention.k_proj.weight[:half]
@@ -186,7 +196,7 @@ def _match_first(model: Qwen3ForCausalLM) -> None:
 def _copy_first(model: Qwen3ForCausalLM) -> None:
     """From the second layer on, every other head begins by writing what it reads: a projection and its transpose."""
     for layer in list(model.model.layers)[1:]:
-        attention = layer.self_attn
+        attention: Any = layer.self_attn
         size = attention.head_dim
         for head in range(0, model.config.num_attention_heads, 2):
             own = slice(head * size, (head + 1) * size)
@@ -196,10 +206,11 @@ def _copy_first(model: Qwen3ForCausalLM) -> None:
 
 
 def encode(found: Sequence[Example], tokenizer: PreTrainedTokenizerFast) -> list[Item]:
-    prompts = tokenizer.apply_chat_template(
+    prompts: Any = tokenizer.apply_chat_template(
         [[{"role": m.role, "content": m.content} for m in one.prompt.messages] for one in found],
-        add_generation_prompt=True, tokenize=False,
-    )  # fmt: skip
+        add_generation_prompt=True,
+        tokenize=False,
+    )
     inputs = tokenizer(prompts, add_special_tokens=False)["input_ids"]
     replies = tokenizer([one.reply + END for one in found], add_special_tokens=False)["input_ids"]
     return [Item(one.role, one.kind, p, r) for one, p, r in zip(found, inputs, replies, strict=True)]
@@ -256,9 +267,13 @@ class Training:
     """One optimiser and one set of probes, until a stage begins anew."""
 
     def __init__(
-        self, model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, embedder: Embedder, seed: int,
+        self,
+        model: Qwen3ForCausalLM,
+        tokenizer: PreTrainedTokenizerFast,
+        embedder: Embedder,
+        seed: int,
         log: Log | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.model, self.tokenizer, self.embedder, self.seed, self.log = model, tokenizer, embedder, seed, log
         self.labels = Labels(tokenizer)
         self.started = time.process_time()
@@ -288,11 +303,16 @@ class Training:
             seen.append((loss, hits))
             if self.log and self.steps % 100 == 0:
                 losses, shares = (sum(values) / len(seen) for values in zip(*seen, strict=True))
-                self.log({
-                    "stage": stage.name, "steps": self.steps, "share": round(min(1.0, done / stage.tokens), 3),
-                    "loss": round(losses, 4), "probe": round(shares, 3),
-                    "cpu_s": round(time.process_time() - self.started, 1),
-                })  # fmt: skip
+                self.log(
+                    {
+                        "stage": stage.name,
+                        "steps": self.steps,
+                        "share": round(min(1.0, done / stage.tokens), 3),
+                        "loss": round(losses, 4),
+                        "probe": round(shares, 3),
+                        "cpu_s": round(time.process_time() - self.started, 1),
+                    }
+                )
                 seen.clear()
         self.model.eval()
 

@@ -37,11 +37,16 @@ def load(spec: str, limit: int | None = None) -> Dataset:
         most = len(PEOPLE) if (key, level) == ("people", "closed") else None
         if key in knobs and not 1 <= knobs[key] <= (most or knobs[key]):
             raise InvalidConfig(
-                f"a world with {knobs[key]} {key} cannot be told", why=f"it has 1 to {most}" if most else "it needs 1",
+                f"a world with {knobs[key]} {key} cannot be told",
+                why=f"it has 1 to {most}" if most else "it needs 1",
                 fix=f"set {key} within that",
-            )  # fmt: skip
-    made = generate(min(options["count"], limit or options["count"]), seed=options["seed"], knobs=Knobs(**knobs),
-                    split=options["split"])  # fmt: skip
+            )
+    made = generate(
+        min(options["count"], limit or options["count"]),
+        seed=options["seed"],
+        knobs=Knobs(**knobs),
+        split=options["split"],
+    )
     return Dataset(f"world-{level}", tuple(as_conversation(episode) for episode in made))
 
 
@@ -58,6 +63,13 @@ def as_conversation(episode: Episode) -> Conversation:
 
 def _asked(question: Question, after: str | None) -> Asked:
     return Asked(
-        question.question_id, question.text, (question.expected,) if question.answer else (), question.kind,
-        question.evidence, question.asked_at, question.as_of, after, question.stale,
-    )  # fmt: skip
+        question.question_id,
+        question.text,
+        (question.expected,) if question.answer else (),
+        question.kind,
+        question.evidence,
+        question.asked_at,
+        question.as_of,
+        after,
+        question.stale,
+    )

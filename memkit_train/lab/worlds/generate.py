@@ -77,7 +77,8 @@ class History:
 
 class _Story:
     def __init__(self, name: str, knobs: Knobs, split: Split, rng: random.Random) -> None:
-        self.name, self.knobs, self.split, self.rng = name, knobs, split, rng
+        self.name, self.knobs, self.rng = name, knobs, rng
+        self.split: Split = split
         open_names = knobs.level == "open"
         self.words = Lexicon(open_names=open_names, split=split)
         self.book = Phrasebook(unseen=open_names and split == "heldout" and knobs.unseen_templates)
@@ -98,10 +99,10 @@ class _Story:
         asked = sessions[-1].turns[-1].at + timedelta(days=1)
         questions = ask(
             self.history, self.people, self.book, self.rng, asked, self.knobs.questions, f"{self.name}/q", past=True
-        )  # fmt: skip
+        )
         return Episode(
             self.name, self.split, self.knobs, tuple(self.people), tuple(sessions), questions, dict(self.history.now)
-        )  # fmt: skip
+        )
 
     def _session(self, number: int) -> Iterator[WorldTurn]:
         count = self.knobs.turns + self.rng.randint(0, self.knobs.extra_turns)
@@ -125,7 +126,7 @@ class _Story:
             except NoWordLeft:
                 made = None
             if made is not None:
-                return replace(made, move=move)  # type: ignore[arg-type]
+                return replace(made, move=move)
             options = [option for option in options if option[0] != move]
         return self._smalltalk(ref)
 
@@ -202,8 +203,11 @@ class _Story:
             return None
         subject, _ = self.rng.choice(known)
         plan = self.history.now[subject, "plan"][0]
-        attribute, value = ("city", plan.removeprefix("move to ")) if plan.startswith("move to ") else (
-            "job", plan.removeprefix("work as a "))  # fmt: skip
+        attribute, value = (
+            ("city", plan.removeprefix("move to "))
+            if plan.startswith("move to ")
+            else ("job", plan.removeprefix("work as a "))
+        )
         self.history.set((subject, "plan"), (), self.at, ref)
         # Said by the planner: "the move" has no other owner.
         return self._tell(ref, Meaning(subject, attribute, (value,), "planned"), "happened", (value,), speaker=subject)
@@ -221,9 +225,17 @@ class _Story:
         return WorldTurn(ref, self.rng.choice(self.people), self.book.smalltalk(self.rng), self.at, "smalltalk")
 
     _moves: dict[str, Callable[..., WorldTurn | None]] = {  # noqa: RUF012 - a constant table of methods
-        "new": _new, "change": _change, "correct": _correct, "extend": _extend, "restate": _restate,
-        "retract": _retract, "plan": _plan, "happened": _happened, "soft": _soft, "smalltalk": _smalltalk,
-    }  # fmt: skip
+        "new": _new,
+        "change": _change,
+        "correct": _correct,
+        "extend": _extend,
+        "restate": _restate,
+        "retract": _retract,
+        "plan": _plan,
+        "happened": _happened,
+        "soft": _soft,
+        "smalltalk": _smalltalk,
+    }
 
     def _tell(
         self, ref: str, meaning: Meaning, template: str, values: tuple[str, ...], speaker: str | None = None

@@ -35,6 +35,7 @@ UNKNOWN = "unknown"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 COUNTS = ("none", "one", "two", "three", "four", "five", "six")
 
+_MODES: dict[str | None, Mode] = {"also ": "also", "no longer ": "gone", None: "plain"}
 _FACT = re.compile(
     r"^(?P<s>\w+) (?P<m>also |no longer )?(?P<p>" + "|".join(map(re.escape, PREDICATES.values())) + r") (?P<v>.+?)"
     r"(?P<planned> as planned)?\.?$"
@@ -75,9 +76,7 @@ def read(text: str) -> Meaning | None:
     found = _FACT.match(" ".join(text.split()))
     if found is None:
         return None
-    mode: Mode = {"also ": "also", "no longer ": "gone", None: "plain"}[found["m"]]
-    if found["planned"]:
-        mode = "planned"
+    mode = "planned" if found["planned"] else _MODES[found["m"]]
     return Meaning(found["s"], _BY_PREDICATE[found["p"]], split_values(found["v"]), mode)
 
 

@@ -15,26 +15,96 @@ PEOPLE = (
     "Olga", "Paul", "Rosa", "Sam", "Tara", "Victor", "Wanda", "Yusuf", "Zoe", "Amir",
 )  # fmt: skip
 CITIES = (
-    "Oslo", "Rome", "Paris", "Lima", "Cairo", "Berlin", "Madrid", "Lisbon", "Dublin", "Tokyo", "Vienna", "Prague",
-    "Athens", "Boston", "Sydney", "Seoul",
-)  # fmt: skip
+    "Oslo",
+    "Rome",
+    "Paris",
+    "Lima",
+    "Cairo",
+    "Berlin",
+    "Madrid",
+    "Lisbon",
+    "Dublin",
+    "Tokyo",
+    "Vienna",
+    "Prague",
+    "Athens",
+    "Boston",
+    "Sydney",
+    "Seoul",
+)
 JOBS = (
-    "baker", "nurse", "teacher", "pilot", "lawyer", "carpenter", "dentist", "farmer", "plumber", "chemist", "barber",
-    "waiter", "writer", "judge", "tailor", "gardener",
-)  # fmt: skip
+    "baker",
+    "nurse",
+    "teacher",
+    "pilot",
+    "lawyer",
+    "carpenter",
+    "dentist",
+    "farmer",
+    "plumber",
+    "chemist",
+    "barber",
+    "waiter",
+    "writer",
+    "judge",
+    "tailor",
+    "gardener",
+)
 FOODS = (
-    "sushi", "pizza", "pasta", "curry", "tacos", "salad", "soup", "ramen", "falafel", "risotto", "paella", "waffles",
-    "noodles", "burgers", "dumplings", "stew",
-)  # fmt: skip
+    "sushi",
+    "pizza",
+    "pasta",
+    "curry",
+    "tacos",
+    "salad",
+    "soup",
+    "ramen",
+    "falafel",
+    "risotto",
+    "paella",
+    "waffles",
+    "noodles",
+    "burgers",
+    "dumplings",
+    "stew",
+)
 ANIMALS = ("dog", "cat", "parrot", "rabbit", "turtle", "pony")
 PET_NAMES = (
-    "Rex", "Milo", "Luna", "Bella", "Rocky", "Coco", "Daisy", "Max", "Ruby", "Oscar", "Pepper", "Simba", "Toby",
-    "Willow", "Ziggy", "Biscuit",
-)  # fmt: skip
+    "Rex",
+    "Milo",
+    "Luna",
+    "Bella",
+    "Rocky",
+    "Coco",
+    "Daisy",
+    "Max",
+    "Ruby",
+    "Oscar",
+    "Pepper",
+    "Simba",
+    "Toby",
+    "Willow",
+    "Ziggy",
+    "Biscuit",
+)
 HOBBIES = (
-    "chess", "tennis", "yoga", "painting", "sailing", "climbing", "pottery", "dancing", "fishing", "knitting",
-    "running", "karate", "skiing", "singing", "rowing", "cycling",
-)  # fmt: skip
+    "chess",
+    "tennis",
+    "yoga",
+    "painting",
+    "sailing",
+    "climbing",
+    "pottery",
+    "dancing",
+    "fishing",
+    "knitting",
+    "running",
+    "karate",
+    "skiing",
+    "singing",
+    "rowing",
+    "cycling",
+)
 
 _REAL: dict[str, tuple[str, ...]] = {
     "city": (
@@ -88,7 +158,8 @@ class Lexicon:
     """Draws names and values for one side of the split."""
 
     def __init__(self, *, open_names: bool, split: Split) -> None:
-        self.open_names, self.split = open_names, split
+        self.open_names = open_names
+        self.split: Split = split
 
     def people(self, rng: random.Random, count: int) -> list[str]:
         if not self.open_names:

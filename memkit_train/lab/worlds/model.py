@@ -14,9 +14,17 @@ Move = Literal["new", "change", "extend", "restate", "retract", "plan", "happene
 """What a turn does to the truth. soft: a visit, joke or hypothetical that must not be stored; smalltalk: nothing."""
 
 RATES: Mapping[str, float] = {
-    "new": 3.0, "change": 2.0, "extend": 1.5, "restate": 1.0, "retract": 1.2, "plan": 0.5, "happened": 0.8,
-    "correct": 0.5, "soft": 1.2, "smalltalk": 0.8,
-}  # fmt: skip
+    "new": 3.0,
+    "change": 2.0,
+    "extend": 1.5,
+    "restate": 1.0,
+    "retract": 1.2,
+    "plan": 0.5,
+    "happened": 0.8,
+    "correct": 0.5,
+    "soft": 1.2,
+    "smalltalk": 0.8,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,15 @@ from memkit_train.lab.worlds.language import MANY, Meaning
 from memkit_train.lab.worlds.model import Episode
 
 HABITS: Mapping[str, float] = {
-    "new": 0.97, "change": 0.5, "extend": 0.35, "restate": 0.6, "retract": 0.4, "happened": 0.5, "soft": 0.5,
+    "new": 0.97,
+    "change": 0.5,
+    "extend": 0.35,
+    "restate": 0.6,
+    "retract": 0.4,
+    "happened": 0.5,
+    "soft": 0.5,
     "plan": 0.97,
-}  # fmt: skip
+}
 """How often the teacher does the right thing; else it does what `imperfect` says. `shorten` is the retraction of one of
 several, which rewrites a memory where others delete it; unsaid, it is as `retract`."""
 

@@ -25,9 +25,16 @@ _Draft = tuple[str, str, tuple[str, ...], tuple[str, str], tuple[str, ...], date
 
 
 def ask(
-    history: History, people: Sequence[str], book: Phrasebook, rng: random.Random, at: datetime, count: int,
-    prefix: str, *, past: bool = False,
-) -> tuple[Question, ...]:  # fmt: skip
+    history: History,
+    people: Sequence[str],
+    book: Phrasebook,
+    rng: random.Random,
+    at: datetime,
+    count: int,
+    prefix: str,
+    *,
+    past: bool = False,
+) -> tuple[Question, ...]:
     """Up to `count` different questions that the history answers (or provably does not). `past`: as-of too."""
     asker = _Asker(history, people, book, rng)
     kinds = {kind: weight for kind, weight in _MIX.items() if past or kind != "asof"}
@@ -137,8 +144,14 @@ class _Asker:
         return "asof", text, values, key, (ref,), day, None
 
     makers: dict[str, Callable[..., _Draft | None]] = {  # noqa: RUF012 - a constant table of methods
-        "single": single, "list": listing, "count": count, "unknown": unknown, "owner": owner, "hop": hop, "asof": asof,
-    }  # fmt: skip
+        "single": single,
+        "list": listing,
+        "count": count,
+        "unknown": unknown,
+        "owner": owner,
+        "hop": hop,
+        "asof": asof,
+    }
 
 
 def matches(question: Question, answer: str) -> bool:

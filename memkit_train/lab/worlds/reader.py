@@ -28,9 +28,14 @@ class Reader:
     question in all; a question with a hop is looked up twice, half of the words each."""
 
     def __init__(
-        self, truth: Truth, embedder: Embedder, *, words: int = 40, kinds: Sequence[str] = ("fact", "episode"),
+        self,
+        truth: Truth,
+        embedder: Embedder,
+        *,
+        words: int = 40,
+        kinds: Sequence[str] = ("fact", "episode"),
         weights: RankerWeights | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.truth, self.embedder, self.words, self.kinds, self.weights = truth, embedder, words, tuple(kinds), weights
 
     def ask(self, question: Question, bank: LiveBank) -> Reading:

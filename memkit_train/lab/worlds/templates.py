@@ -107,7 +107,7 @@ HELD: Templates = {
     ("plan", "change"): ("There is another plan: {S} will {v}.",),
     ("plan", "gone"): ("{S} will not {v} after all.",),
     ("sister", "state"): ("{v} calls [me|{s}] sister, {S} [am|is] the sister of {v}.",),
-}  # fmt: skip
+}
 
 SOFT: Mapping[str, Sequence[tuple[str, str]]] = {
     "city": (
@@ -140,10 +140,21 @@ SOFT_HELD: Mapping[str, Sequence[tuple[str, str]]] = {
 }
 
 SMALLTALK: Sequence[str] = (
-    "How are you today?", "The weather is lovely.", "That sounds good.", "What a long day.", "Thanks for asking!",
-    "Good morning!", "See you soon.", "Tell me more.", "I slept well.", "The bus was late again.",
-    "Let us talk about something else.", "Have a nice evening.", "That made me laugh.", "I am a bit tired.",
-)  # fmt: skip
+    "How are you today?",
+    "The weather is lovely.",
+    "That sounds good.",
+    "What a long day.",
+    "Thanks for asking!",
+    "Good morning!",
+    "See you soon.",
+    "Tell me more.",
+    "I slept well.",
+    "The bus was late again.",
+    "Let us talk about something else.",
+    "Have a nice evening.",
+    "That made me laugh.",
+    "I am a bit tired.",
+)
 
 SMALLTALK_HELD: Sequence[str] = (
     "It rained all morning.",
