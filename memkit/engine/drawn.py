@@ -110,8 +110,9 @@ def _content(record: MemoryRecord) -> object:
 
 
 def echoes(said: Sequence[Turn], gone: Set[str]) -> set[str]:
-    """Turns of assistants and tools that repeat in the same session what only the turns `gone` had said before.
-    `said`: all turns of the user, in order."""
+    """Turns of assistants and tools that repeat what only the turns `gone` had said before: in the same session by any
+    name or much of the words, elsewhere (where a memory of it was served) by what is not said by chance. `said`: all
+    turns of the user, in order."""
     own = Only.of(
         [turn.text for turn in said if turn.turn_id in gone],
         [turn.text for turn in said if turn.turn_id not in gone and turn.role == "user"],
@@ -121,8 +122,10 @@ def echoes(said: Sequence[Turn], gone: Set[str]) -> set[str]:
         talk = turn.bank, turn.session_id
         if turn.turn_id in gone:
             heard.add(talk)
-        elif talk in heard and turn.role != "user" and own.repeated_by(turn.text):
-            found.add(turn.turn_id)
+        elif heard and turn.role != "user":
+            repeats = own.repeated_by if talk in heard else own.told_by
+            if repeats(turn.text):
+                found.add(turn.turn_id)
     return found
 
 
@@ -176,6 +179,12 @@ class Only:
         """An echo: a name or a number of theirs, or much of what they say."""
         said = self.terms & set(terms(text))
         return not self.names.isdisjoint(said) or len(said) > _ECHO_SHARE * len(self.terms)
+
+    def told_by(self, text: str) -> bool:
+        """A long code of theirs, or a short one beside another of their words."""
+        said = self.terms & set(terms(text))
+        codes = self.codes & said
+        return bool(codes) and (len(said) > 1 or any(len(code) > 5 or not code.isdigit() for code in codes))
 
     def quoted_in(self, text: str) -> bool:
         """Whether a prompt or a reply, full of words of others, shows them."""

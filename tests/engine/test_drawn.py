@@ -119,11 +119,20 @@ def test_an_assistant_that_repeats_it_in_the_same_talk_is_an_echo() -> None:
         turn("t3", "Noted, hunter2.", "assistant"),
         turn("t4", "How is the dog today?", "assistant"),
         turn("t5", "hunter2, as I said"),
-        turn("t6", "Noted, hunter2.", "assistant", session="other"),
     ]
     assert echoes(said[:4], GONE) == {"t3"}
-    assert echoes(said[1:4] + said[5:], GONE) == {"t3"}
     assert echoes(said, GONE) == set()  # the user says it elsewhere too
+
+
+def test_a_code_that_an_assistant_repeats_in_another_talk_is_an_echo_too() -> None:
+    said = [
+        turn("t1", "hunter2? 2026?", "assistant", session="other"),  # before it was said
+        turn("t2", "my garage password of 2026 is hunter2"),
+        turn("t3", "You told me: hunter2.", "assistant", session="other"),
+        turn("t4", "In 2026 there were four.", "assistant", session="other"),
+        turn("t5", "The password of 2026?", "assistant", session="other"),
+    ]
+    assert echoes(said, GONE) == {"t3", "t5"}
 
 
 def test_a_name_that_a_model_carried_into_another_memory_is_found(log: Log) -> None:

@@ -16,6 +16,8 @@ import pytest
 
 from memkit import AsyncMemory, Memory
 from memkit import errors as e
+from memkit_train.log import StoreSource
+from memkit_train.replay import Env, scripts_of
 
 SECRET = "zebrafluke-4408"
 SAID = f"By the way, my wifi password is {SECRET}."
@@ -48,6 +50,16 @@ def memory(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Memory]:
     options: dict[str, Any] = {"model": model, "mode": "fused"} if request.param == "model" else {}
     with Memory(tmp_path / "store", **options) as opened:
         yield opened
+
+
+def banks_agree(memory: Memory, path: Path) -> bool:
+    """Whether the trainer's replay of what is logged ends in the bank that the journal has."""
+    env, journal = Env(memory._runtime.embedder), memory._runtime.journal
+    with StoreSource(path) as source:
+        (episode,) = source.episodes(["ana"])
+    (script,) = scripts_of(episode)
+    replayed = list(env.logged(script)[-1].live.state)
+    return sorted(map(str, replayed)) == sorted(str(record) for _, record in journal.live(user_id="ana"))
 
 
 def state_of(memory: Memory) -> dict[str, list[Any]]:
@@ -97,6 +109,7 @@ def test_a_pasted_password_is_in_no_file_and_the_rest_is_there(memory: Memory, t
     assert receipt.counts["turns"] == 2  # the assistant had repeated it
     assert receipt.counts["rows_in_lancedb"] >= 2
     assert memory.doctor() == []
+    assert banks_agree(memory, store)
     found = state_of(memory)
     for kept in ("Oslo", "Waffles", "router", "violin", "Rome"):
         assert any(kept in text for text in found["turns"]), kept
@@ -219,6 +232,7 @@ def test_a_memory_goes_back_to_what_it_said_before(tmp_path: Path) -> None:
         now = memory.get(oslo.id, user_id="ana")
         assert (now.text, now.revision, len(now.source_turns)) == ("Ana lives in Oslo.", 3, 1)
         assert [op.cause for op in memory.history(user_id="ana", memory_id=oslo.id)] == ["decision", "erase"]
+        assert banks_agree(memory, tmp_path / "s")
         memory.flush()
         assert memory.doctor() == []
         assert "Oslo" in memory.search("where does Ana live?", user_id="ana", kinds=["fact"])[0].text
