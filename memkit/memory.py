@@ -83,11 +83,7 @@ class Memory:
             ids=ids,
             model_options=model_options,
         )
-        try:
-            erasure.finish_erasures(self._runtime)
-        except BaseException:
-            self._runtime.close()
-            raise
+        erasure.finish_erasures(self._runtime)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -376,11 +372,8 @@ class Memory:
         self, *, user_id: str, turn_id: str | None = None, memory_id: str | None = None, session_id: str | None = None
     ) -> EraseReceipt:
         """Destroy everything of a user: rows, versions, indexes, journal, decisions. Adapters that learned from the
-        user are marked tainted. Cannot be undone.
-
-        Or one turn (or `add`, by its trace_id), one memory with the turns that it was drawn from, or one session: the
-        words, what was drawn from them, and the prompts, replies and traces that showed it. The rest of the user
-        stays."""
+        user are marked tainted. Cannot be undone. Or of one turn (or `add`, by its trace_id), one memory with the turns
+        that it was drawn from, or one session: the words, what was drawn from them, and whatever showed it."""
         return erasure.erase(self._runtime.alive(), scope_id(user_id, "user_id"), turn_id, memory_id, session_id)
 
     @verb

@@ -8,19 +8,18 @@ before the journal forgets who it was), `deleted` (every row gone, in one transa
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from memkit.engine.drawn import TakenBack
+from memkit.journal import oplog
 from memkit.journal.codec import from_micros
 from memkit.journal.engine import Tx
-from memkit.journal.oplog import last_seq
 from memkit.journal.records import Doomed, ErasureReceipt, Part
-from memkit.models import digest, micros, to_json
-
-WriteBack = Callable[[Tx, Sequence[TakenBack]], int]
+from memkit.models import OpDraft, digest, micros, to_json
+from memkit.ops import Context, resolve
 
 _BEGUN = "state = 'begun'"
 _UNUSED_BLOBS = "DELETE FROM blobs WHERE hash NOT IN (SELECT hash FROM decision_blobs)"
@@ -80,8 +79,7 @@ def delete_rows(tx: Tx, user_id: str, erasure_id: str, now: datetime) -> None:
     _mark_deleted(tx, erasure_id, counts, now)
 
 
-def delete_part(tx: Tx, doomed: Doomed, erasure_id: str, now: datetime, write_back: WriteBack) -> None:
-    """`write_back` takes memories to the images that they go back to."""
+def delete_part(tx: Tx, doomed: Doomed, erasure_id: str, now: datetime) -> None:
     _keep_numbers(tx)
     counts = {
         "feedback": _each(tx, "DELETE FROM feedback WHERE feedback_id = ?", doomed.feedback),
@@ -99,9 +97,21 @@ def delete_part(tx: Tx, doomed: Doomed, erasure_id: str, now: datetime, write_ba
         tx.run(_COUNT_OPS, (number,))
     for bank in {bank for _, bank in places}:
         tx.run(_NEWEST_OP, (bank,))
-    counts["taken_back"] = write_back(tx, doomed.back)
+    counts["taken_back"] = _take_back(tx, doomed.back, erasure_id, now)
     counts["blobs"] = tx.run(_UNUSED_BLOBS)
     _mark_deleted(tx, erasure_id, counts, now)
+
+
+def _take_back(tx: Tx, memories: Sequence[TakenBack], erasure_id: str, now: datetime) -> int:
+    """By an op of its own, as any memory changes: LanceDB and caches follow it."""
+    for one in memories:
+        bank, at = oplog.make_bank(tx, one.bank), one.image.at or now
+        oplog.put_head(tx, bank, one.ground)
+        draft = OpDraft("update", one.image.id, source_turns=one.image.source_turns, at=at, restore=one.image)
+        name = f"u_{digest([erasure_id, one.image.id])[:28]}"
+        context = Context(one.bank, name, oplog.last_seq(tx) + 1, now, at, cause="erase")
+        oplog.write_ops(tx, bank, None, resolve(oplog.SqlBankView(tx, bank), [draft], context))
+    return len(memories)
 
 
 def _each(tx: Tx, sql: str, keys: Iterable[Any]) -> int:
@@ -136,7 +146,7 @@ def _keep_numbers(tx: Tx) -> None:
     """Sequence numbers are never given again."""
     tx.run(
         "INSERT INTO meta VALUES ('seq_floor', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        (str(last_seq(tx)),),
+        (str(oplog.last_seq(tx)),),
     )
 
 

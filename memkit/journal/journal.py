@@ -13,7 +13,6 @@ from datetime import datetime
 from pathlib import Path
 
 from memkit import ops as operations
-from memkit.engine.drawn import TakenBack
 from memkit.errors import Conflict, InvalidInput, MemkitError, NotAStore, NotFound, StoreDamaged, StoreReadOnly
 from memkit.journal import check as checking
 from memkit.journal import disk, erase, intakes, oplog, portable, trail
@@ -290,14 +289,7 @@ class Journal(JournalReader):
         cause: str,
         undoes: Sequence[str],
     ) -> list[Op]:
-        context = operations.Context(
-            bank=bank,
-            decision_id=decision_id,
-            first_seq=oplog.last_seq(tx) + 1,
-            now=self._clock.now(),
-            at=at,
-            cause=cause,
-        )
+        context = operations.Context(bank, decision_id, oplog.last_seq(tx) + 1, self._clock.now(), at, cause)
         return operations.resolve(oplog.SqlBankView(tx, bank_id), drafts, context, undoes)
 
     # -- traces and feedback ---------------------------------------------------------------------------------------
@@ -341,34 +333,18 @@ class Journal(JournalReader):
         with self._engine.write() as tx:
             return erase.begin(tx, user_id, part, self._ids.new("e"), self._clock.now())
 
-    def erase(self, user_id: str) -> ErasureReceipt:
+    def erase(
+        self, user_id: str, part: Part | None = None, find: Callable[[JournalReader], Doomed] | None = None
+    ) -> ErasureReceipt:
         """Destroy every row of the user, then every byte that the rows left behind. `StoreBusy` when other processes
-        keep the bytes from being overwritten: the rows are gone by then, and the next `erase` or open finishes."""
-        erasure_id = self.begin_erase(user_id)
-        with self._engine.write() as tx:
-            erase.delete_rows(tx, user_id, erasure_id, self._clock.now())
-        return self._scrubbed(erasure_id)
-
-    def erase_part(self, user_id: str, part: Part, find: Callable[[JournalReader], Doomed]) -> ErasureReceipt:
-        """The same for a part of the user and what `find` says was drawn from it: it is asked inside the transaction,
-        so nothing is drawn from it meanwhile."""
+        keep the bytes from being overwritten: the rows are gone by then, and the next `erase` or open finishes. Of a
+        `part`, the rows that `find` names: asked inside the transaction, so nothing is drawn from it meanwhile."""
         erasure_id = self.begin_erase(user_id, part)
         with self._engine.write() as tx:
-            erase.delete_part(tx, find(self._within(tx)), erasure_id, self._clock.now(), self._take_back)
-        return self._scrubbed(erasure_id)
-
-    def _take_back(self, tx: Tx, memories: Sequence[TakenBack]) -> int:
-        """By an op of its own, as any memory changes: LanceDB and caches follow it."""
-        for one in memories:
-            bank = oplog.make_bank(tx, one.bank)
-            oplog.put_head(tx, bank, one.ground)
-            at = one.image.at or self._clock.now()
-            draft = OpDraft("update", one.image.id, source_turns=one.image.source_turns, at=at, restore=one.image)
-            ops = self._resolve(tx, bank, one.bank, [draft], self._ids.new("u"), at, "erase", ())
-            oplog.write_ops(tx, bank, None, ops)
-        return len(memories)
-
-    def _scrubbed(self, erasure_id: str) -> ErasureReceipt:
+            if find is None:
+                erase.delete_rows(tx, user_id, erasure_id, self._clock.now())
+            else:
+                erase.delete_part(tx, find(self._within(tx)), erasure_id, self._clock.now())
         self._signal()
         self._finish_scrubbing()
         with self._engine.read() as tx:

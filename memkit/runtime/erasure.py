@@ -29,11 +29,15 @@ _NUMBERS = ("prompt_ids", "token_ids", "logprobs", "sampled_logprobs", "candidat
 
 
 def finish_erasures(runtime: Runtime) -> None:
-    """What a process that died in the middle of an erasure left to do."""
-    for user_id, part in runtime.journal.unfinished_parts():
-        _erase_part(runtime, user_id, part)
-    for user_id in runtime.journal.unfinished_erasures():
-        erase_user(runtime, user_id)
+    """What a process that died in the middle of an erasure left to do. A store where that fails is not opened."""
+    try:
+        for user_id, part in runtime.journal.unfinished_parts():
+            _erase_part(runtime, user_id, part)
+        for user_id in runtime.journal.unfinished_erasures():
+            erase_user(runtime, user_id)
+    except BaseException:
+        runtime.close()
+        raise
 
 
 def erase(
@@ -76,7 +80,7 @@ def _erase_part(runtime: Runtime, user_id: str, part: Part) -> EraseReceipt:
         if (runtime.path / SEALED).is_dir() and doomed.decisions:
             numbers = journal.decision_numbers(doomed.decisions)
             counts["sealed_decisions"] = runtime.trajectories.erase_decisions(numbers).rows
-        receipt = journal.erase_part(user_id, part, find)
+        receipt = journal.erase(user_id, part, find)
     if receipt.counts["taken_back"]:
         runtime.projector.noticed(receipt.counts["taken_back"])
     return _finished(runtime, user_id, tainted, counts, receipt)
