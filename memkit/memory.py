@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,7 @@ class Memory:
         explore: float = 0.0,
         keep_turns: str = "all",
         instructions: str = "",
-        redact: Callable[[str], str] | None = None,
+        redact: Callable[[str], str] | Collection[str] | None = None,
         config: Config | Mapping[str, Any] | None = None,
         mode: str | None = None,
         clock: Clock | None = None,
@@ -63,8 +63,8 @@ class Memory:
         keep_turns: whether what was said stays searchable beside the memories drawn from it: "all", "uncovered" (until
             a fact says it) or "none".
         instructions: what to remember, in words; becomes part of the prompts and of their hashes.
-        redact: str -> str, applied to every text that callers hand in (messages, questions, answers, comments) before
-            anything is written.
+        redact: applied to every text that callers hand in (messages, speakers, metadata, questions, answers, comments)
+            before anything is written: str -> str, or names of "keys", "passwords", "cards", "mail", "phone"; "all".
         mode: "split" (extract, then manage each fact) or "fused" (one call); chosen by the model when None.
         """
         self._runtime = Runtime(

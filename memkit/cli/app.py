@@ -36,6 +36,7 @@ Embedder = Annotated[
     str | None, typer.Option("--embedder", help='"hash", "minilm", "openai:NAME"; without it, the store\'s own.')
 ]
 
+
 DEFAULT_STORE = Path("./memory")
 
 
@@ -47,6 +48,7 @@ def opened(
     *,
     create: bool = False,
     embeds: bool = False,
+    redact: str | None = None,
 ) -> Memory:
     """Only what adds to a store may begin one: a mistyped path is an error, not an empty store. What embeds nothing
     works for every store, whatever its embedder is: no model is loaded."""
@@ -55,7 +57,7 @@ def opened(
     options: dict[str, Any] = {"base_url": base_url} if base_url else {}
     chosen = store_embedder.embedder_for(store, embedder, embeds=embeds)
     # Turns that the app accepted are the app's to decide, with its own model: looking at a store decides nothing.
-    return Memory(store, model=model, embedder=chosen, config={"workers": 0}, **options)
+    return Memory(store, model=model, embedder=chosen, redact=redact, config={"workers": 0}, **options)
 
 
 def there(store: Path) -> None:
@@ -89,13 +91,14 @@ def add(
     model: Model = None,
     base_url: BaseUrl = None,
     embedder: Embedder = None,
+    redact: servers.Redact = None,
     json: Json = False,
 ) -> None:
     """Remember something that was said."""
     said: dict[str, Any] = {"role": "user", "content": piped() if text == "-" else text}
     if speaker:
         said["name"] = speaker
-    with opened(store, model, base_url, embedder, create=True, embeds=infer) as memory:
+    with opened(store, model, base_url, embedder, create=True, embeds=infer, redact=redact) as memory:
         result = memory.add(said, user_id=user, agent_id=agent, session_id=session, at=at, infer=infer)
     if json:
         show.as_json(result)

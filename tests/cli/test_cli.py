@@ -72,6 +72,14 @@ def test_a_turn_a_memory_or_a_session_is_erased_by_name(tmp_path: Path) -> None:
     assert (code, "nothing of that name" in err) == (2, True)
 
 
+def test_what_is_not_to_be_written_is_named_once(tmp_path: Path) -> None:
+    said = "My card is 4111 1111 1111 1111."
+    ok("add", said, "-u", "ana", "--no-infer", "--redact", "cards,keys", cwd=tmp_path)
+    assert ok("list", "-u", "ana", cwd=tmp_path)["memories"][0]["text"] == "My card is [card]."
+    code, _, err = memkit("add", said, "-u", "ana", "--redact", "credit", cwd=tmp_path)
+    assert (code, "keys, passwords, cards, mail, phone" in err) == (2, True)
+
+
 def test_bad_input_is_exit_2_with_the_next_step_and_makes_no_store(tmp_path: Path) -> None:
     for args in (
         ["search", "x", "-u", "ana"],
