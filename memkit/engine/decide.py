@@ -18,7 +18,7 @@ from memkit.engine.call import ModelCall, Parse, Routing, ask_until_readable
 from memkit.engine.drive import Steps
 from memkit.engine.served_with import ServedWith
 from memkit.engine.shortlist import Shortlist
-from memkit.engine.words import asked_to_end, words_that_are_covered, words_that_end
+from memkit.engine.words import as_they_stand, asked_to_end, words_that_are_covered, words_that_end
 from memkit.errors import Conflict, MemkitError, ModelError, NotFound, OpRejected
 from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn
 from memkit.ops import EDITION, Context, check_batch, check_caps, resolve
@@ -48,6 +48,8 @@ class Task:
     """When what is added from these turns ends."""
     edition: int = EDITION
     """The rules of deciding; recorded with each decision."""
+    was_kept: Callable[[Turn], bool] = lambda turn: False
+    """Whether the words of an earlier turn were kept (`keep_turns="all"`): then what was ended of them is not shown."""
     hide_covered: bool = False
     """Whether the words of these turns are hidden where a fact says them (`keep_turns="uncovered"`)."""
 
@@ -65,6 +67,9 @@ class Decided:
 
 def decide(task: Task, served: ServedWith, embedder: Embedder) -> Steps[Decided]:
     calls: list[ModelCall] = []
+    if task.edition > 2:
+        earlier = as_they_stand(task.context_turns, task.live.state.get, task.was_kept, task.now)
+        task = replace(task, context_turns=earlier)
     try:
         if served.mode == "fused":
             drafts, facts = (yield from _fused(task, served, embedder, calls)), []
