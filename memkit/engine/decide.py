@@ -67,9 +67,6 @@ class Decided:
 
 def decide(task: Task, served: ServedWith, embedder: Embedder) -> Steps[Decided]:
     calls: list[ModelCall] = []
-    if task.edition > 2:
-        earlier = as_they_stand(task.context_turns, task.live.state.get, task.was_kept, task.now)
-        task = replace(task, context_turns=earlier)
     try:
         if served.mode == "fused":
             drafts, facts = (yield from _fused(task, served, embedder, calls)), []
@@ -101,7 +98,7 @@ def _split(
     task: Task, served: ServedWith, embedder: Embedder, calls: list[ModelCall]
 ) -> Steps[tuple[list[OpDraft], list[Fact]]]:
     extractor = Extractor(served.instructions, served.style("extractor"))
-    prompt = extractor.render(task.turns, task.context_turns)
+    prompt = extractor.render(task.turns, _earlier(task))
     facts = yield from ask_until_readable(_call(task, prompt, (), calls), extractor.parse, served.reasks)
     manager = Manager(served.instructions, served.style("manager"))
     shortlist = _shortlist(task, embedder)
@@ -121,7 +118,7 @@ def _fused(task: Task, served: ServedWith, embedder: Embedder, calls: list[Model
     shortlist = _shortlist(task, embedder)
     shown = shortlist.shown(task.live, texts, each=served.candidates, room=served.fused_candidates)
     role = Fused(served.instructions, served.style("fused"))
-    prompt = role.render(task.turns, shown, task.context_turns)
+    prompt = role.render(task.turns, shown, _earlier(task))
     shown = tuple(prompt.view.shown)  # the prompt's budget may have cut some
     call = _call(task, prompt, shown, calls)
     yield from _ask_for_ops(task, served, call, role.parse, task.live)
@@ -180,6 +177,13 @@ def _call(task: Task, prompt: Prompt, shown: Sequence[Shown], calls: list[ModelC
     )
     calls.append(call)
     return call
+
+
+def _earlier(task: Task) -> Sequence[Turn]:
+    """The turns before these, as a prompt shows them. (What they bring of memories is there still, and is shown.)"""
+    if task.edition < 3:
+        return task.context_turns
+    return as_they_stand(task.context_turns, task.live.state.get, task.was_kept, task.now)
 
 
 def _shortlist(task: Task, embedder: Embedder) -> Shortlist:
