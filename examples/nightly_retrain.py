@@ -24,7 +24,7 @@ from memkit_train.errors import DataError
 from memkit_train.log import StoreSource
 from memkit_train.report import RunFolder
 from memkit_train.retrain.config import TrainConfig, load
-from memkit_train.retrain.run import Outcome, retrain
+from memkit_train.retrain.run import RunOutcome, retrain
 from memkit_train.retrain.stages import registry_path
 
 FAILED, BAD_INPUT = 1, 2
@@ -50,7 +50,7 @@ def look(config: TrainConfig) -> str:
     )
 
 
-def tell(outcome: Outcome) -> None:
+def tell(outcome: RunOutcome) -> None:
     print(f"retrain  {outcome.status}: {outcome.why}")
     for check in outcome.verdict.checks if outcome.verdict else ():
         mark = {True: "passed", False: "REFUSED", None: "not judged"}[check.passed]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memkit.errors import StoreClosed
 from memkit.inputs import verb, wrong_verb
-from memkit.memory import Decisions, Memory, Names, Ops, ParkedTurns, Problems
+from memkit.memory import Decisions, Memory, Names, Ops, ParkedTurns, Problems, Records
 from memkit.models import Kind, MemoryRecord, Op
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page
 from memkit.runtime.read_request import AS_OF
@@ -99,6 +99,9 @@ class AsyncMemory:
         )
 
     @verb
+    async def pin(self, id: str, *, user_id: str, pinned: bool = True) -> MemoryRecord:
+        return await self._run(self._memory.pin, id, user_id=user_id, pinned=pinned)
+
     async def delete(self, id: str, *, user_id: str) -> Op:
         return await self._run(self._memory.delete, id, user_id=user_id)
 
@@ -199,6 +202,9 @@ class AsyncMemory:
         return await self._run(self._memory.get, id, user_id=user_id)
 
     @verb
+    async def profile(self, *, user_id: str, agent_id: str | None = None) -> Records:
+        return await self._run(self._memory.profile, user_id=user_id, agent_id=agent_id)
+
     async def list(
         self,
         *,

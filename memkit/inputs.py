@@ -31,7 +31,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CheckedMessage:
     """A checked message."""
 
     role: str
@@ -181,11 +181,11 @@ def whole_number(value: Any, name: str, low: int, high: int) -> int:
     return value
 
 
-def messages(raw: Any, *, max_bytes: int, max_messages: int) -> list[Said]:
+def messages(raw: Any, *, max_bytes: int, max_messages: int) -> list[CheckedMessage]:
     """Chat history as people have it: text, content parts, `name`, tool messages. Messages that say nothing
     (`content: None` with tool calls, pictures alone) are left out; a call that says nothing at all is refused."""
     if isinstance(raw, str):
-        return [Said("user", text_of(raw, "the message", max_bytes), "", "user")]
+        return [CheckedMessage("user", text_of(raw, "the message", max_bytes), "", "user")]
     single = isinstance(raw, Mapping) or not isinstance(raw, Sequence)
     items: list[Any] = [raw] if single else list(cast(Sequence[Any], raw))
     if not items:
@@ -205,9 +205,9 @@ def messages(raw: Any, *, max_bytes: int, max_messages: int) -> list[Said]:
     return said
 
 
-def _message(item: Any, where: str, max_bytes: int) -> Said | None:
+def _message(item: Any, where: str, max_bytes: int) -> CheckedMessage | None:
     if isinstance(item, str):
-        return Said("user", text_of(item, where, max_bytes), "", "user")
+        return CheckedMessage("user", text_of(item, where, max_bytes), "", "user")
     if isinstance(item, Mapping):
         fields = cast(Mapping[str, Any], item)
     elif hasattr(item, "role") and hasattr(item, "content"):
@@ -230,7 +230,7 @@ def _message(item: Any, where: str, max_bytes: int) -> Said | None:
         return None
     name = fields.get("name")
     speaker = scope_id(name, f"name of {where}") if name else ""
-    return Said(role.lower(), text_of(text, where, max_bytes), speaker, ORIGINS[role.lower()])
+    return CheckedMessage(role.lower(), text_of(text, where, max_bytes), speaker, ORIGINS[role.lower()])
 
 
 def _content_text(content: Any, where: str) -> str | None:

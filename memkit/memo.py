@@ -16,7 +16,7 @@ _EMPTY: list[Callable[[], None]] = []
 _COUNT: list[Callable[[], int]] = []
 
 
-def remembered(size: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+def remember(size: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """The last `size` results of a pure function of texts."""
 
     def wrap(function: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -38,6 +38,6 @@ def forget_texts() -> None:
         empty()
 
 
-def held() -> int:
+def count_entries() -> int:
     """Entries of all memos."""
     return sum(count() for count in _COUNT)

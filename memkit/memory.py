@@ -14,7 +14,7 @@ from memkit.inputs import optional_id, path_of, scope_id, text_of, verb, whole_n
 from memkit.models import Bank, Kind, MemoryRecord, Op
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page, ParkedTurn, Problem
 from memkit.runtime import care, erasure, writes
-from memkit.runtime.read_request import AS_OF, Ask
+from memkit.runtime.read_request import AS_OF, ReadRequest
 from memkit.runtime.runtime import Runtime
 from memkit.seams.clock import Clock, Ids
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # Aliases, because inside the class `list` is a verb.
 Ops = list[Op]
+Records = list[MemoryRecord]
 Names = list[str]
 Decisions = list[dict[str, Any]]
 ParkedTurns = list[ParkedTurn]
@@ -137,6 +138,11 @@ class Memory:
         return writes.update(self._runtime.alive(), scope_id(user_id, "user_id"), id, text, metadata, expected_revision)
 
     @verb
+    def pin(self, id: str, *, user_id: str, pinned: bool = True) -> MemoryRecord:
+        """Make a memory standing: every context carries it. pinned=False lets it be found like any other again."""
+        return writes.pin(self._runtime.alive(), scope_id(user_id, "user_id"), id, pinned)
+
+    @verb
     def delete(self, id: str, *, user_id: str) -> Op:
         """End a memory. Its history stays; `erase` destroys."""
         return writes.delete(self._runtime.alive(), scope_id(user_id, "user_id"), id)
@@ -179,17 +185,8 @@ class Memory:
         expand: str | None = None,
     ) -> Hits:
         """The k best memories. as_of: a sequence number (what the store knew) or a time (what had been said)."""
-        ask = self._ask(
-            self._words(query, "the query"),
-            user_id,
-            agent_id,
-            k,
-            kinds=kinds,
-            session_id=session_id,
-            filters=filters,
-            as_of=as_of,
-            expand=expand,
-        )
+        words = self._words(query, "the query")
+        ask = self._ask(words, user_id, agent_id, k, kinds, session_id, filters, as_of, expand)
         return self._runtime.alive().asking.search(ask)
 
     @verb
@@ -207,16 +204,8 @@ class Memory:
         as_of: AS_OF | str = None,
     ) -> ContextBlock:
         """A block to put into a prompt: dated, chronological, rendered as data, never over max_tokens."""
-        ask = self._ask(
-            self._words(query, "the query"),
-            user_id,
-            agent_id,
-            k,
-            kinds=kinds,
-            session_id=session_id,
-            filters=filters,
-            as_of=as_of,
-        )
+        words = self._words(query, "the query")
+        ask = self._ask(words, user_id, agent_id, k, kinds, session_id, filters, as_of)
         budget = whole_number(max_tokens, "max_tokens", 1, 1_000_000)
         return self._runtime.alive().asking.context(ask, budget)
 
@@ -232,15 +221,8 @@ class Memory:
         as_of: AS_OF | str = None,
     ) -> Answer:
         """Answer from memory with the configured model; says which memories it used."""
-        ask = self._ask(
-            self._words(question, "the question"),
-            user_id,
-            agent_id,
-            self._runtime.config.answer_candidates,
-            session_id=session_id,
-            filters=filters,
-            as_of=as_of,
-        )
+        words, shown = self._words(question, "the question"), self._runtime.config.answer_candidates
+        ask = self._ask(words, user_id, agent_id, shown, None, session_id, filters, as_of)
         return self._runtime.alive().asking.answer(ask)
 
     @verb
@@ -267,12 +249,14 @@ class Memory:
         filters: Mapping[str, Any] | None = None,
     ) -> Page:
         """Live memories in the order in which they were last written; pass `page.cursor` back to go on."""
-        return care.list_page(
-            self._runtime.alive(),
-            self._ask("*", user_id, agent_id, 1, kinds=kinds, session_id=session_id, filters=filters),
-            whole_number(limit, "limit", 1, 10_000),
-            cursor,
-        )
+        ask = self._ask("*", user_id, agent_id, 1, kinds, session_id, filters)
+        return care.list_page(self._runtime.alive(), ask, whole_number(limit, "limit", 1, 10_000), cursor)
+
+    @verb
+    def profile(self, *, user_id: str, agent_id: str | None = None) -> Records:
+        """The standing memories, which every context carries: what could hurt if it were forgotten first, then how to
+        answer and call the user, and what was pinned; of each, the newest first."""
+        return self._runtime.alive().asking.profile(self._ask("*", user_id, agent_id, 1))
 
     @verb
     def history(self, *, user_id: str, memory_id: str | None = None, limit: int | None = None) -> Ops:
@@ -355,7 +339,7 @@ class Memory:
     @verb
     def parked(self, *, user_id: str | None = None) -> ParkedTurns:
         """Turns that are kept but could not be decided, with their reasons."""
-        return care.parked(self._runtime.alive(), None if user_id is None else scope_id(user_id, "user_id"))
+        return care.list_parked(self._runtime.alive(), None if user_id is None else scope_id(user_id, "user_id"))
 
     @verb
     def retry(self, trace_ids: Iterable[str] | None = None, *, user_id: str | None = None, wait: bool = True) -> int:
@@ -436,13 +420,8 @@ class Memory:
         return Bank(scope_id(user_id, "user_id"), optional_id(agent_id, "agent_id"))
 
     def _words(self, value: Any, name: str) -> str:
-        return self._runtime.redacted(text_of(value, name, self._runtime.config.max_message_bytes))
+        return self._runtime.redact_text(text_of(value, name, self._runtime.config.max_message_bytes))
 
-    def _ask(self, text: str, user_id: str, agent_id: str | None, k: int, **more: Any) -> Ask:
-        return Ask.of(
-            text,
-            scope_id(user_id, "user_id"),
-            None if agent_id is None else scope_id(agent_id, "agent_id"),
-            whole_number(k, "k", 1, self._runtime.config.max_k),
-            **more,
-        )
+    def _ask(self, text: str, user_id: str, agent_id: str | None, k: int, *more: Any) -> ReadRequest:
+        user, agent = scope_id(user_id, "user_id"), None if agent_id is None else scope_id(agent_id, "agent_id")
+        return ReadRequest.of(text, user, agent, whole_number(k, "k", 1, self._runtime.config.max_k), *more)

@@ -114,6 +114,8 @@ class MemoryRecord:
     trust: float = 1.0
     expires_at: datetime | None = None
     trainable: bool = True
+    standing: bool = False
+    """It always matters: every context carries it."""
     content_hash: str = ""
     seq: int = 0
     """Sequence number of the op that wrote this state."""
@@ -125,6 +127,8 @@ class MemoryRecord:
                 out[name] = out[name].isoformat()
         if self.confirmed_at is None:
             del out["confirmed_at"]  # readers of earlier exports do not know it
+        if not self.standing:
+            del out["standing"]
         out["source_turns"] = list(self.source_turns)
         out["metadata"] = dict(self.metadata)
         return out
@@ -169,6 +173,8 @@ class OpDraft:
     trust: float | None = None
     expires_at: datetime | None = None
     trainable: bool = True
+    standing: bool | None = None
+    """None keeps what the memory has."""
     expected_revision: int | None = None
     content_salt: str = ""
     restore: MemoryRecord | None = None

@@ -16,7 +16,7 @@ from typing import Any
 
 from memkit import Memory
 from memkit_langchain import MemkitRetriever
-from memkit_plug.talk import Talk
+from memkit_plug.talk import HostTalk
 
 SAYINGS = (
     "My garage code is {}.",
@@ -135,7 +135,7 @@ def served(told: Told, teller: Teller) -> dict[str, str]:
         "expand": str([hit.sources for hit in memory.search(asked, user_id=user, k=20, expand="sources")]),
         "list": str(list(memory.list(user_id=user, limit=100))),
         "context": str(memory.context(asked, user_id=user, max_tokens=4_000)),
-        "the chat plugs": Talk(memory, user).recall(asked).block,
+        "the chat plugs": HostTalk(memory, user).recall(asked).block,
         "the LangChain plug": str(MemkitRetriever(memory=memory, user_id=user, k=20).invoke(asked)),
     }
     teller.shown.clear()

@@ -22,8 +22,8 @@ from memkit.errors import Conflict, NotFound, UndoConflict
 from memkit.models import OpDraft, Turn
 from memkit.ops import make_op_id
 from memkit.runtime.open_bank import OpenBank
-from memkit_agents.unlearning import popped, taking_back
-from memkit_plug.talk import Message, Recalled, Talk, fitting, plain, session_of, text_of
+from memkit_agents.unlearning import pop_id, taking_back
+from memkit_plug.talk import HostTalk, Message, Recalled, fitting, plain, session_of, text_of
 
 log = logging.getLogger("memkit")
 
@@ -48,7 +48,7 @@ class MemkitSession:
         max_tokens: int = 800,
     ) -> None:
         self._inner = inner
-        self._talk = Talk(memory, user_id, agent_id, session_of(inner.session_id), max_tokens)
+        self._talk = HostTalk(memory, user_id, agent_id, session_of(inner.session_id), max_tokens)
         self.recalled = Recalled()
         """What the newest model call was given, with its trace."""
 
@@ -144,15 +144,15 @@ class MemkitSession:
     def _learned_turn(self, bank: OpenBank, text: str) -> Turn | None:
         """The newest turn of these words in this session that is not taken back yet, once it is decided."""
         # the history holds the words as they were said, the journal as they may be kept
-        kept = bank.redacted(fitting(text, bank.max_text_bytes))
+        kept = bank.redact(fitting(text, bank.max_text_bytes))
         turns = [turn for turn in bank.turns(self._talk.session_id) if turn.text == kept]
         if not turns:
             log.warning("a popped message could not be un-learned: the journal has no turn of these words")
         for turn in reversed(turns):
-            if not bank.settled(turn.intake_id, _SETTLE_S):
+            if not bank.wait_settled(turn.intake_id, _SETTLE_S):
                 log.warning("a popped message could not be un-learned: it is still being decided")
                 return None
-            if not bank.ops(op_id=make_op_id(popped(turn.turn_id), 0)):
+            if not bank.ops(op_id=make_op_id(pop_id(turn.turn_id), 0)):
                 return turn
         return None
 
@@ -178,7 +178,7 @@ def _taken_back(bank: OpenBank, turn: Turn) -> bool:
             drafts, whole = [], False
         drafts += [OpDraft("delete", row.id) for row in rows_of(turn, bank.get)]
         try:
-            bank.commit(drafts or [OpDraft("noop")], expected_seq=seq, decision_id=popped(turn.turn_id))
+            bank.commit(drafts or [OpDraft("noop")], expected_seq=seq, decision_id=pop_id(turn.turn_id))
         except UndoConflict:
             stuck = True  # another memory has the words from before the turn
         except (Conflict, NotFound):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from memkit.models import MemoryRecord, Op, OpDraft, digest
 
 
-def popped(turn_id: str) -> str:
+def pop_id(turn_id: str) -> str:
     """The id of the change that takes a turn back: in the journal, it says that the turn is taken back already."""
     return "u_" + digest(["popped", turn_id])[:28]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from anthropic.lib.tools import ToolError
 
 from memkit.errors import MemkitError
-from memkit_plug.files import Change, File, Files
+from memkit_plug.files import File, FileChange, Files
 
 ROOT = "/memories"
 
@@ -39,7 +39,7 @@ class Folder:
     def create(self, path: str, text: str) -> str:
         place = _checked(path)
 
-        def decide(change: Change) -> None:
+        def decide(change: FileChange) -> None:
             if place in change.files or _is_folder(change.files, place):
                 raise ToolError(f"File {path} already exists")
             _refuse_file_as_folder(change.files, place)
@@ -52,7 +52,7 @@ class Folder:
         place = _checked(path)
         snippet: list[str] = []
 
-        def decide(change: Change) -> None:
+        def decide(change: FileChange) -> None:
             content = _there(change.files, place, path).content
             count = content.count(old)
             if count == 0:
@@ -78,7 +78,7 @@ class Folder:
     def insert(self, path: str, at: int, text: str) -> str:
         place = _checked(path)
 
-        def decide(change: Change) -> None:
+        def decide(change: FileChange) -> None:
             lines = _there(change.files, place, path).content.split("\n")
             if lines[-1] == "":
                 lines.pop()
@@ -98,7 +98,7 @@ class Folder:
         if place == ROOT:
             raise ToolError(f"Cannot delete the {ROOT} directory itself")
 
-        def decide(change: Change) -> None:
+        def decide(change: FileChange) -> None:
             ended = [place] if place in change.files else _under(change.files, place)
             if not ended:
                 raise ToolError(f"The path {path} does not exist")
@@ -113,7 +113,7 @@ class Folder:
         if old == ROOT:
             raise ToolError(f"Cannot rename the {ROOT} directory itself")
 
-        def decide(change: Change) -> None:
+        def decide(change: FileChange) -> None:
             if new in change.files or _is_folder(change.files, new):
                 raise ToolError(f"The destination {new_path} already exists")
             moved = [old] if old in change.files else _under(change.files, old)
@@ -129,7 +129,7 @@ class Folder:
         return f"Successfully renamed {old_path} to {new_path}"
 
     def clear(self) -> str:
-        def decide(change: Change) -> None:
+        def decide(change: FileChange) -> None:
             for one in change.files:
                 change.delete(one)
 

@@ -19,7 +19,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 
 from memkit import AsyncMemory, Memory
 from memkit.models import digest
-from memkit_plug.talk import Message, Recalled, Talk, plain, session_of, text_of
+from memkit_plug.talk import HostTalk, Message, Recalled, plain, session_of, text_of
 
 _REMEMBERED = 1_024
 """Questions whose recall is kept until their run ends, so that every model call of a run sees the same block."""
@@ -58,7 +58,7 @@ class MemkitMiddleware(AgentMiddleware[Any, Any]):
         self._memory, self._user_id, self._agent_id = memory, user_id, agent_id
         self._max_tokens, self._learn = max_tokens, learn
         if isinstance(user_id, str):
-            Talk(memory, user_id, agent_id)  # a wrong id is told now, not in the middle of a chat
+            HostTalk(memory, user_id, agent_id)  # a wrong id is told now, not in the middle of a chat
         self._recalled: OrderedDict[tuple[str, str | None, str], Recalled] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -105,7 +105,7 @@ class MemkitMiddleware(AgentMiddleware[Any, Any]):
         if self._learn and said:
             await talk.alearn(said["messages"], **self._learning(talk, said, state["messages"]))
 
-    def _learning(self, talk: Talk, said: Said, messages: Sequence[AnyMessage]) -> dict[str, Any]:
+    def _learning(self, talk: HostTalk, said: Said, messages: Sequence[AnyMessage]) -> dict[str, Any]:
         recalled = self._known(talk, said) or Recalled()
         reply = messages[-1]
         return {
@@ -114,17 +114,17 @@ class MemkitMiddleware(AgentMiddleware[Any, Any]):
             "trace_id": recalled.trace_id,
         }
 
-    def _talk(self, runtime: Any) -> Talk:
+    def _talk(self, runtime: Any) -> HostTalk:
         user_id = self._user_id if isinstance(self._user_id, str) else self._user_id(runtime)
         info = getattr(runtime, "execution_info", None)
         thread_id = getattr(info, "thread_id", None)
-        return Talk(self._memory, user_id, self._agent_id, session_of(thread_id), self._max_tokens)
+        return HostTalk(self._memory, user_id, self._agent_id, session_of(thread_id), self._max_tokens)
 
-    def _known(self, talk: Talk, said: Said | None) -> Recalled | None:
+    def _known(self, talk: HostTalk, said: Said | None) -> Recalled | None:
         with self._lock:
             return self._recalled.get(_place(talk, said["id"])) if said and said["id"] else None
 
-    def _keep(self, talk: Talk, said: Said | None, recalled: Recalled) -> Recalled:
+    def _keep(self, talk: HostTalk, said: Said | None, recalled: Recalled) -> Recalled:
         if said and said["id"]:
             with self._lock:
                 self._recalled[_place(talk, said["id"])] = recalled
@@ -133,7 +133,7 @@ class MemkitMiddleware(AgentMiddleware[Any, Any]):
         return recalled
 
 
-def _place(talk: Talk, message_id: str) -> tuple[str, str | None, str]:
+def _place(talk: HostTalk, message_id: str) -> tuple[str, str | None, str]:
     return talk.user_id, talk.session_id, message_id
 
 

@@ -18,7 +18,7 @@ from memkit.inputs import has_surrogates
 from memkit.models import MemoryRecord, Op, OpDraft, digest
 from memkit.runtime.open_bank import OpenBank
 from memkit_langgraph.filters import Predicate
-from memkit_langgraph.vectors import Vectors, packed, unpacked
+from memkit_langgraph.vectors import Vectors, pack, unpack
 
 Namespace = tuple[str, ...]
 
@@ -62,12 +62,12 @@ class Entry:
         """A copy, so that what a caller does to it stays with the caller."""
         return json.loads(self.record.text)
 
-    def expired(self, now: datetime) -> bool:
+    def is_expired(self, now: datetime) -> bool:
         return self.record.expires_at is not None and self.record.expires_at <= now
 
 
 @dataclass(slots=True)
-class Shelf:
+class ItemShelf:
     bank: OpenBank
     seq: int = -1
     _epoch: int = -1
@@ -157,20 +157,20 @@ class Shelf:
         spaces = [space for namespace, space in self._spaces.items() if namespace[:size] == prefix]
         return merge(*(reversed(space.values()) for space in spaces), key=lambda entry: -entry.order)
 
-    def chosen(self, prefix: Namespace, matches: Predicate | None, now: datetime | None) -> Iterator[Entry]:
+    def choose(self, prefix: Namespace, matches: Predicate | None, now: datetime | None) -> Iterator[Entry]:
         """`now` leaves out what has expired by then."""
         for entry in self.entries(prefix):
-            if (now is None or not entry.expired(now)) and (matches is None or matches(entry.value)):
+            if (now is None or not entry.is_expired(now)) and (matches is None or matches(entry.value)):
                 yield entry
 
     def page(
         self, prefix: Namespace, matches: Predicate | None, now: datetime | None, offset: int, limit: int
     ) -> list[Entry]:
-        return list(islice(self.chosen(prefix, matches, now), offset, offset + limit))
+        return list(islice(self.choose(prefix, matches, now), offset, offset + limit))
 
     def namespaces(self, now: datetime | None) -> Iterator[Namespace]:
         for namespace, space in self._spaces.items():
-            if now is None or any(not entry.expired(now) for entry in space.values()):
+            if now is None or any(not entry.is_expired(now) for entry in space.values()):
                 yield namespace
 
     # -- what is to be written ------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class Shelf:
             "put_at": now.astimezone(UTC).isoformat(timespec="microseconds"),
             **({} if put.index is None else {"index": put.index}),
             **({} if put.ttl is None else {"ttl": put.ttl}),
-            **({} if put.vectors is None else {"vectors": packed(put.vectors)}),
+            **({} if put.vectors is None else {"vectors": pack(put.vectors)}),
         }
         expires = None if put.ttl is None else _after(now, put.ttl)
         if entry is not None and expires is None and entry.record.expires_at is not None:
@@ -242,7 +242,7 @@ def _entry(record: MemoryRecord) -> Entry | None:
         meta.get("index"),
         meta.get("ttl"),
         written,
-        unpacked(meta.get("vectors")),
+        unpack(meta.get("vectors")),
     )
 
 

@@ -40,7 +40,7 @@ from memkit.errors import Conflict, InvalidInput, MemkitError, NotFound, StoreCl
 from memkit.inputs import has_surrogates
 from memkit.models import OpDraft
 from memkit_langgraph.filters import Predicate, predicate_of
-from memkit_langgraph.shelf import Entry, Namespace, Put, Shelf, as_text
+from memkit_langgraph.shelf import Entry, ItemShelf, Namespace, Put, as_text
 from memkit_langgraph.vectors import Index, Known
 from memkit_plug.talk import plain
 
@@ -107,7 +107,7 @@ class MemkitStore(BaseStore):
         self.index_config = index
         self.ttl_config = None if ttl is None else {"refresh_on_read": False, **ttl}
         self._index = Index(index, self._bank.embedder)
-        self._shelf = Shelf(self._bank)
+        self._shelf = ItemShelf(self._bank)
         self._lock, self._queue = threading.Lock(), threading.Lock()
         self._commit: list[_Call] = []
         self._sweeper: threading.Thread | None = None
@@ -138,7 +138,7 @@ class MemkitStore(BaseStore):
             for attempt in range(_ATTEMPTS):
                 self._shelf.follow()
                 now = self._bank.now()
-                expired = [entry for entry in self._shelf.entries(()) if entry.expired(now)]
+                expired = [entry for entry in self._shelf.entries(()) if entry.is_expired(now)]
                 drafts = self._shelf.drafts([Put(entry.namespace, entry.key) for entry in expired], now)
                 if self._written(drafts, now, last=attempt == _ATTEMPTS - 1):
                     break
@@ -225,7 +225,7 @@ class MemkitStore(BaseStore):
     def _text(self, value: Any) -> str:
         """Redacted as it is written: what a model, a set or another mapping holds is text only then."""
         try:
-            return as_text(_redacted(json.loads(as_text(value)), self._bank.redacted))
+            return as_text(_redacted(json.loads(as_text(value)), self._bank.redact))
         except RecursionError:
             raise InvalidInput("the value is nested too deeply", fix="store it as text, or flatten it") from None
 
@@ -296,7 +296,7 @@ class MemkitStore(BaseStore):
         unexpired_at = now if self._omits else None
         if isinstance(op, GetOp):
             entry = self._shelf.get(tuple(op.namespace), str(op.key))
-            if entry is None or (self._omits and entry.expired(now)):
+            if entry is None or (self._omits and entry.is_expired(now)):
                 return None
             if op.refresh_ttl:
                 read.append(entry)
@@ -330,7 +330,7 @@ class MemkitStore(BaseStore):
         prefix, matches = tuple(op.namespace_prefix), call.predicates[number]
         if not op.query:
             return [(entry, None) for entry in self._shelf.page(prefix, matches, now, op.offset, op.limit)]
-        candidates = list(self._shelf.chosen(prefix, matches, now))
+        candidates = list(self._shelf.choose(prefix, matches, now))
         ranked = self._ranked(candidates, call.asked[op.query])
         return ranked[op.offset : op.offset + op.limit]
 

@@ -130,12 +130,12 @@ def _name(embed: Any) -> str:
     return f"{getattr(embed, '__qualname__', type(embed).__qualname__)}/{model}"
 
 
-def packed(vectors: Vectors) -> dict[str, Any]:
+def pack(vectors: Vectors) -> dict[str, Any]:
     rows = np.ascontiguousarray(vectors.rows, "<f4")
     return {"by": vectors.made_by, "n": len(rows), "f32": base64.b64encode(rows.tobytes()).decode()}
 
 
-def unpacked(raw: Any) -> Vectors | None:
+def unpack(raw: Any) -> Vectors | None:
     if not isinstance(raw, Mapping):
         return None
     count = raw["n"]

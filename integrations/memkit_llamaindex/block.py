@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from memkit import AsyncMemory, Memory
 from memkit.inputs import scope_id
-from memkit_plug.talk import Talk, session_of
+from memkit_plug.talk import HostTalk, session_of
 
 
 class MemkitMemoryBlock(BaseMemoryBlock[str]):
@@ -49,5 +49,5 @@ class MemkitMemoryBlock(BaseMemoryBlock[str]):
         for session_id, said in by_session.items():
             await self._talk(session_id).alearn(said)
 
-    def _talk(self, session_id: Any) -> Talk:
-        return Talk(self.memory, self.user_id, self.agent_id, session_of(session_id), self.max_tokens)
+    def _talk(self, session_id: Any) -> HostTalk:
+        return HostTalk(self.memory, self.user_id, self.agent_id, session_of(session_id), self.max_tokens)

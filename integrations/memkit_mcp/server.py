@@ -60,7 +60,7 @@ def build_server(open_memory: Callable[[], Memory], tenant: Tenant | None = None
 
 def _writing_tools(server: MCPServer[Any], scope: Scope) -> None:
     @server.tool(title="Remember", annotations=ADDS)
-    @told
+    @tell_errors
     def add_memory(
         text: Annotated[str, Field(description='What the user said, in the first person: "I moved to Oslo."')],
         session_id: Annotated[str | None, Field(description="The chat that it was said in.")] = None,
@@ -75,23 +75,23 @@ def _writing_tools(server: MCPServer[Any], scope: Scope) -> None:
         return {"trace_id": added.trace_id, "status": added.status}
 
     @server.tool(title="Correct a memory", annotations=CHANGES)
-    @told
+    @tell_errors
     def update_memory(id: MemoryId, text: str) -> JSON:
         """Replace the text of one memory. The earlier text stays in its history."""
         who = scope.writable()
         refuse_others(scope.memory, who, memory_id=id)
-        return shown(scope.memory.update(id, text, user_id=who.user_id))
+        return show_record(scope.memory.update(id, text, user_id=who.user_id))
 
     @server.tool(title="Forget a memory", annotations=CHANGES)
-    @told
+    @tell_errors
     def delete_memory(id: MemoryId) -> JSON:
         """End one memory. undo brings it back."""
         who = scope.writable()
         refuse_others(scope.memory, who, memory_id=id)
-        return changed(scope.memory.delete(id, user_id=who.user_id))
+        return show_change(scope.memory.delete(id, user_id=who.user_id))
 
     @server.tool(title="Undo", annotations=CHANGES)
-    @told
+    @tell_errors
     def undo(
         op_id: Annotated[str | None, Field(description="The op_id of one change.")] = None,
         trace_id: Annotated[str | None, Field(description="Everything that one add_memory led to.")] = None,
@@ -102,10 +102,10 @@ def _writing_tools(server: MCPServer[Any], scope: Scope) -> None:
             raise InvalidInput("undo needs either op_id or trace_id", fix="pass one of them and leave the other out")
         refuse_others(scope.memory, who, op_id=op_id, trace_id=trace_id)
         ops = scope.memory.undo(user_id=who.user_id, op_id=op_id, turn_id=trace_id)
-        return {"undone": [changed(op) for op in ops]}
+        return {"undone": [show_change(op) for op in ops]}
 
     @server.tool(title="Rate", annotations=RATES)
-    @told
+    @tell_errors
     def feedback(
         trace_id: TraceId,
         label: Annotated[str | None, Field(description="up or down.")] = None,
@@ -124,7 +124,7 @@ def _writing_tools(server: MCPServer[Any], scope: Scope) -> None:
 
 def _reading_tools(server: MCPServer[Any], scope: Scope) -> None:
     @server.tool(title="Search memory", annotations=READS)
-    @told
+    @tell_errors
     def search_memory(query: str, k: Count = 10, session_id: str | None = None) -> JSON:
         """Find what is known about the user that bears on the query, best first."""
         who = scope.tenant
@@ -133,19 +133,19 @@ def _reading_tools(server: MCPServer[Any], scope: Scope) -> None:
         )
         return {
             "trace_id": hits.trace_id,
-            "memories": [shown(hit.memory) | {"score": round(hit.score, 4)} for hit in hits],
+            "memories": [show_record(hit.memory) | {"score": round(hit.score, 4)} for hit in hits],
         }
 
     @server.tool(title="List memories", annotations=READS)
-    @told
+    @tell_errors
     def list_memories(limit: Count = 50, cursor: str | None = None) -> JSON:
         """All that is known about the user, page by page."""
         who = scope.tenant
         page = scope.memory.list(user_id=who.user_id, agent_id=who.agent_id, limit=limit, cursor=cursor)
-        return {"memories": [shown(record) for record in page], "cursor": page.cursor}
+        return {"memories": [show_record(record) for record in page], "cursor": page.cursor}
 
     @server.tool(title="Answer from memory", annotations=READS)
-    @told
+    @tell_errors
     def answer(question: str) -> JSON:
         """Answer a question from memory, with the memories that the answer rests on. Without a model of its own the
         server returns the memories to answer from."""
@@ -158,7 +158,7 @@ def _reading_tools(server: MCPServer[Any], scope: Scope) -> None:
         return {
             "answer": reply.text,
             "abstained": reply.abstained,
-            "cited": [shown(record) for record in reply.cited],
+            "cited": [show_record(record) for record in reply.cited],
             "trace_id": reply.trace_id,
         }
 
@@ -167,11 +167,12 @@ def _reading_tools(server: MCPServer[Any], scope: Scope) -> None:
         name="profile",
         title="What is known about the user",
         mime_type="application/json",
-        description="The newest memories, as data.",
+        description="What always matters, then the newest memories, as data.",
     )
     def profile() -> JSON:
         try:
             who, memory = scope.tenant, scope.memory
+            always = memory.profile(user_id=who.user_id, agent_id=who.agent_id)
             newest: list[MemoryRecord] = []
             cursor: str | None = None
             while True:
@@ -179,12 +180,14 @@ def _reading_tools(server: MCPServer[Any], scope: Scope) -> None:
                 newest = [*newest, *page][-PROFILE_SIZE:]
                 cursor = page.cursor
                 if cursor is None:
-                    return {"memories": [shown(record) for record in reversed(newest)]}
+                    break
+            shown = {record.id: record for record in (*always, *reversed(newest))}
+            return {"memories": [show_record(record) for record in shown.values()]}
         except MemkitError as error:
             raise ResourceError(str(error)) from None
 
 
-def told(verb: Callable[P, R]) -> Callable[P, R]:
+def tell_errors(verb: Callable[P, R]) -> Callable[P, R]:
     """An error of ours reaches the model in words, with its next step; it holds no content of memories."""
 
     @functools.wraps(verb)
@@ -197,7 +200,7 @@ def told(verb: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def shown(record: MemoryRecord) -> JSON:
+def show_record(record: MemoryRecord) -> JSON:
     out: JSON = {"id": record.id, "text": record.text, "kind": record.kind}
     if record.at is not None:
         out["said_at"] = _time(record.at)
@@ -206,7 +209,7 @@ def shown(record: MemoryRecord) -> JSON:
     return out
 
 
-def changed(op: Op) -> JSON:
+def show_change(op: Op) -> JSON:
     return {"op_id": op.op_id, "action": op.action, "memory_id": op.memory_id}
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from memkit_migrate.langgraph import from_langgraph
 from memkit_migrate.lines import from_jsonl
 from memkit_migrate.mem0 import from_mem0
-from memkit_migrate.moving import Foreign, Report, Unreadable, migrate
+from memkit_migrate.moving import Foreign, MoveReport, Unreadable, migrate
 from memkit_migrate.sources import run
 
-__all__ = ["Foreign", "Report", "Unreadable", "from_jsonl", "from_langgraph", "from_mem0", "migrate", "run"]
+__all__ = ["Foreign", "MoveReport", "Unreadable", "from_jsonl", "from_langgraph", "from_mem0", "migrate", "run"]

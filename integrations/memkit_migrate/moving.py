@@ -60,7 +60,7 @@ class Unreadable:
 
 
 @dataclass(slots=True)
-class Report:
+class MoveReport:
     dry_run: bool = False
     read: int = 0
     added: int = 0
@@ -105,10 +105,10 @@ class Report:
             self.listed.append(found)
 
 
-def migrate(memory: Memory | None, source: Iterable[Foreign | Unreadable], *, dry_run: bool = False) -> Report:
+def migrate(memory: Memory | None, source: Iterable[Foreign | Unreadable], *, dry_run: bool = False) -> MoveReport:
     """Move what can be moved and report the rest; one bad record stops nothing. A dry run reads and checks only, and
     needs no memory."""
-    report = Report(dry_run)
+    report = MoveReport(dry_run)
     for found in source:
         report.read += 1
         if isinstance(found, Unreadable):

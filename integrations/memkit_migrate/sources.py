@@ -12,7 +12,7 @@ from memkit.runtime.store_embedder import embedder_for
 from memkit_migrate.langgraph import from_langgraph
 from memkit_migrate.lines import from_jsonl
 from memkit_migrate.mem0 import from_mem0
-from memkit_migrate.moving import Foreign, Report, Unreadable, migrate
+from memkit_migrate.moving import Foreign, MoveReport, Unreadable, migrate
 
 SOURCES = ("mem0", "langgraph", "jsonl")
 
@@ -36,7 +36,7 @@ def run(
     user_label: int,
     dry_run: bool,
     embedder: str | None = None,
-) -> Report:
+) -> MoveReport:
     """A source that cannot be read, or has nothing to move, begins no store. embedder: by name, of a new store, or to
     embed at once; else what is moved is embedded when the store's app next opens it."""
     found = read(source, path, user_id, user_label)

@@ -35,7 +35,7 @@ class Refused(Exception):
         self.status, self.kind, self.message = status, kind, message
 
 
-class Gone(Exception):
+class ClientGone(Exception):
     """The client has hung up."""
 
 
@@ -64,7 +64,7 @@ async def body_of(receive: Receive, most: int) -> bytes:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Gone
+            raise ClientGone
         chunk = message.get("body", b"")
         size += len(chunk)
         if size > most:

@@ -18,7 +18,7 @@ JSON = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ChatRequest:
     """What a request brings that memory cares about."""
 
     query: str
@@ -37,11 +37,11 @@ class Heard(Protocol):
     def failed(self) -> bool: ...
 
 
-class Dialect(Protocol):
+class ChatDialect(Protocol):
     path: str
 
-    def asked(self, body: Mapping[str, Any]) -> Asked | None: ...
-    def injected(self, body: Mapping[str, Any], block: str) -> JSON: ...
+    def read_request(self, body: Mapping[str, Any]) -> ChatRequest | None: ...
+    def inject(self, body: Mapping[str, Any], block: str) -> JSON: ...
     def heard(self) -> Heard: ...
 
 
@@ -103,10 +103,10 @@ class HeardParts:
 class Chat:
     path = "/chat/completions"
 
-    def asked(self, body: Mapping[str, Any]) -> Asked | None:
+    def read_request(self, body: Mapping[str, Any]) -> ChatRequest | None:
         return _asked(body.get("messages"))
 
-    def injected(self, body: Mapping[str, Any], block: str) -> JSON:
+    def inject(self, body: Mapping[str, Any], block: str) -> JSON:
         return {**body, "messages": _with_block(_list(body["messages"]), block, "text")}
 
     def heard(self) -> Heard:
@@ -127,11 +127,11 @@ class Responses:
 
     path = "/responses"
 
-    def asked(self, body: Mapping[str, Any]) -> Asked | None:
+    def read_request(self, body: Mapping[str, Any]) -> ChatRequest | None:
         given = body.get("input")
         return _asked([{"role": "user", "content": given}] if isinstance(given, str) else given)
 
-    def injected(self, body: Mapping[str, Any], block: str) -> JSON:
+    def inject(self, body: Mapping[str, Any], block: str) -> JSON:
         own = body.get("instructions")
         return {**body, "instructions": f"{own}\n\n{block}" if isinstance(own, str) and own else block}
 
@@ -139,15 +139,15 @@ class Responses:
         return HeardParts("output", "response.output_text.delta")
 
 
-DIALECTS: tuple[Dialect, ...] = (Chat(), Responses(), Messages())
+DIALECTS: tuple[ChatDialect, ...] = (Chat(), Responses(), Messages())
 
 
-def dialect_of(path: str) -> Dialect | None:
+def dialect_of(path: str) -> ChatDialect | None:
     path = path.rstrip("/")
     return next((dialect for dialect in DIALECTS if path.endswith(dialect.path)), None)
 
 
-def _asked(messages: Any) -> Asked | None:
+def _asked(messages: Any) -> ChatRequest | None:
     """None where the user says nothing: a request that only carries tool results, or none that we understand."""
     said: list[JSON] = []
     new: list[JSON] = []
@@ -160,7 +160,7 @@ def _asked(messages: Any) -> Asked | None:
             one: JSON = {"role": "user", "content": text} | ({"name": name} if isinstance(name, str) and name else {})
             said.append(one)
             new.append(one)
-    return Asked(said[-1]["content"], tuple(new)) if said else None
+    return ChatRequest(said[-1]["content"], tuple(new)) if said else None
 
 
 def _is_failure(event: Any) -> bool:

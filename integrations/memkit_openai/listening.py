@@ -63,7 +63,7 @@ class Listener:
 
 
 @dataclass(slots=True)
-class Attempt:
+class Delivery:
     key: str
     at: float
     reached: bool = False
@@ -82,11 +82,11 @@ class Attempts:
     MOST = 10_000
 
     def __init__(self) -> None:
-        self._attempts: OrderedDict[str, Attempt] = OrderedDict()
+        self._attempts: OrderedDict[str, Delivery] = OrderedDict()
 
-    def begin(self, who: str, body: bytes, own_key: str | None, retries: str | None) -> Attempt:
+    def begin(self, who: str, body: bytes, own_key: str | None, retries: str | None) -> Delivery:
         if own_key:
-            return Attempt(_digest(who, "own", own_key.encode()), time.monotonic())
+            return Delivery(_digest(who, "own", own_key.encode()), time.monotonic())
         now, name = time.monotonic(), _digest(who, "body", body)
         known = self._attempts.get(name)
         is_retry = known is not None and (not known.delivered or (retries or "0").strip() not in ("", "0"))
@@ -94,7 +94,7 @@ class Attempts:
             self._attempts.move_to_end(name)
             known.at, known.delivered, known.reached = now, False, False
             return known
-        attempt = self._attempts[name] = Attempt(uuid.uuid4().hex, now)
+        attempt = self._attempts[name] = Delivery(uuid.uuid4().hex, now)
         self._attempts.move_to_end(name)
         while len(self._attempts) > self.MOST:
             self._attempts.popitem(last=False)

@@ -28,7 +28,7 @@ from memkit.net.tenants import Tenants
 from memkit.net.urls import BaseURL, check_base_url, literal
 from memkit_openai.asgi import (
     App,
-    Gone,
+    ClientGone,
     Message,
     Receive,
     Refused,
@@ -39,9 +39,9 @@ from memkit_openai.asgi import (
     send_refusal,
     without,
 )
-from memkit_openai.dialects import Asked, Heard, dialect_of
-from memkit_openai.listening import Attempt, Attempts, Listener
-from memkit_plug.talk import Recalled, Talk
+from memkit_openai.dialects import ChatRequest, Heard, dialect_of
+from memkit_openai.listening import Attempts, Delivery, Listener
+from memkit_plug.talk import HostTalk, Recalled
 
 MAX_BODY_BYTES = 64_000_000
 MAX_CONNECTIONS = 512
@@ -54,11 +54,11 @@ OWN = b"x-memkit-"
 class Exchange:
     """One request of a dialect that we speak."""
 
-    talk: Talk
-    asked: Asked
+    talk: HostTalk
+    asked: ChatRequest
     recalled: Recalled
     heard: Heard
-    attempt: Attempt
+    attempt: Delivery
     text: str = ""
 
 
@@ -110,7 +110,7 @@ class _Proxy:
         if asgi["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif asgi["type"] == "http":
-            with contextlib.suppress(Gone):
+            with contextlib.suppress(ClientGone):
                 try:
                     await self._handle(asgi, receive, send)
                 except Refused as refused:
@@ -143,7 +143,7 @@ class _Proxy:
                 )
                 await asyncio.shield(learning)
 
-    def _talk(self, asgi: Message) -> Talk | None:
+    def _talk(self, asgi: Message) -> HostTalk | None:
         session = header(asgi, b"x-memkit-session")
         user, agent = header(asgi, b"x-memkit-user"), header(asgi, b"x-memkit-agent")
         if self._tenants is not None:
@@ -157,11 +157,11 @@ class _Proxy:
         if not user:
             return None  # also where an app names nobody: an empty name is not the user whom the proxy serves else
         try:
-            return Talk(self._memory, user, agent or None, session or None, self._max_tokens)
+            return HostTalk(self._memory, user, agent or None, session or None, self._max_tokens)
         except InvalidInput as error:
             raise Refused(400, "invalid_request_error", str(error)) from None
 
-    async def _recall(self, asgi: Message, body: bytes, talk: Talk | None) -> tuple[Exchange | None, bytes]:
+    async def _recall(self, asgi: Message, body: bytes, talk: HostTalk | None) -> tuple[Exchange | None, bytes]:
         dialect = dialect_of(asgi["path"]) if asgi["method"] == "POST" else None
         if dialect is None or talk is None:
             return None, body
@@ -169,7 +169,7 @@ class _Proxy:
             request: Any = json.loads(body)
         except (ValueError, RecursionError):
             return None, body  # the API says what is wrong with it
-        asked = dialect.asked(request) if isinstance(request, dict) else None
+        asked = dialect.read_request(request) if isinstance(request, dict) else None
         if asked is None:
             return None, body
         recalled = await talk.arecall(asked.query)
@@ -180,7 +180,7 @@ class _Proxy:
         if recalled.block:
             # whatever does not go into JSON again, the app gets an answer to its own words
             with contextlib.suppress(ValueError, RecursionError):
-                body = json.dumps(dialect.injected(request, recalled.block)).encode()  # ASCII: half an emoji passes
+                body = json.dumps(dialect.inject(request, recalled.block)).encode()  # ASCII: half an emoji passes
         return Exchange(talk, asked, recalled, dialect.heard(), attempt), body
 
     async def _pass(self, asgi: Message, body: bytes, exchange: Exchange | None, receive: Receive, send: Send) -> None:
@@ -198,7 +198,7 @@ class _Proxy:
             async with _until_gone(receive):
                 response = await self._answered(request)
                 await self._relay(response, exchange, send)
-        except Gone:
+        except ClientGone:
             if response is None and exchange is not None:
                 exchange.attempt.reached = True
             raise
@@ -251,7 +251,7 @@ class _Proxy:
         raw = self._upstream.path.encode() + path + (b"?" + query if query else b"")
         return httpx.URL(str(self._upstream)).copy_with(raw_path=raw or b"/")
 
-    async def _feedback(self, asgi: Message, body: bytes, talk: Talk | None, send: Send) -> None:
+    async def _feedback(self, asgi: Message, body: bytes, talk: HostTalk | None, send: Send) -> None:
         if asgi["method"] != "POST" or talk is None:
             raise Refused(400, "invalid_request_error", "POST it, with the header x-memkit-user")
         try:
@@ -268,7 +268,7 @@ class _Proxy:
             raise Refused(503 if isinstance(error, StoreError) else 500, "memory_unavailable", what) from None
         await send_json(send, 200, {"feedback_id": noted})
 
-    def _note(self, talk: Talk, trace_id: Any, given: dict[str, Any]) -> str:
+    def _note(self, talk: HostTalk, trace_id: Any, given: dict[str, Any]) -> str:
         if talk.agent_id is not None:
             bank = self._memory.bank(user_id=talk.user_id, agent_id=talk.agent_id)
             if not bank.knows(scope_id(trace_id, "trace_id")):
@@ -296,7 +296,7 @@ async def _until_gone(receive: Receive) -> AsyncGenerator[None]:
     except asyncio.CancelledError:
         if not gone or task is None or task.uncancel() > 0:
             raise
-        raise Gone from None
+        raise ClientGone from None
     finally:
         watcher.cancel()
 

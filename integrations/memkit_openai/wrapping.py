@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from memkit import AsyncMemory, Memory
 from memkit.errors import InvalidInput
 from memkit.inputs import whole_number
-from memkit_openai.dialects import Asked, Dialect, Heard, dialect_of
-from memkit_plug.talk import Recalled, Talk
+from memkit_openai.dialects import ChatDialect, ChatRequest, Heard, dialect_of
+from memkit_plug.talk import HostTalk, Recalled
 
 Client = TypeVar("Client")
 
@@ -47,7 +47,7 @@ def wrap(
         raise InvalidInput(
             f"{kind.__name__} is synchronous, the memory is not", fix=f"pass a Memory, or wrap Async{kind.__name__}"
         )
-    talk = Talk(memory, user_id, agent_id, session_id, whole_number(max_tokens, "max_tokens", 1, 1_000_000))
+    talk = HostTalk(memory, user_id, agent_id, session_id, whole_number(max_tokens, "max_tokens", 1, 1_000_000))
     wrapped: Any = client.copy()  # type: ignore[attr-defined]
     wrapped.__class__ = (_remembering_async if is_async else _remembering)(kind, talk)
     return wrapped
@@ -63,8 +63,8 @@ def trace_id(response: Any) -> str:
 class Call:
     """One model call on its way."""
 
-    dialect: Dialect
-    asked: Asked
+    dialect: ChatDialect
+    asked: ChatRequest
     heard: Heard
     recalled: Recalled = field(default_factory=Recalled)
     complete: bool = False
@@ -77,14 +77,14 @@ class Call:
         body = options.json_data
         if dialect is None or str(options.method).lower() != "post" or not isinstance(body, dict):
             return None
-        asked = dialect.asked(body)
+        asked = dialect.read_request(body)
         return None if asked is None else cls(dialect, asked, dialect.heard())
 
     def with_memory(self, options: Any, recalled: Recalled) -> Any:
         self.recalled = recalled
         if not recalled.block:
             return options
-        return options.model_copy(update={"json_data": self.dialect.injected(options.json_data, recalled.block)})
+        return options.model_copy(update={"json_data": self.dialect.inject(options.json_data, recalled.block)})
 
     @property
     def reply(self) -> str:
@@ -95,7 +95,7 @@ class Call:
         return not learned
 
 
-def _remembering(kind: Any, talk: Talk) -> type:
+def _remembering(kind: Any, talk: HostTalk) -> type:
     def request(self: Any, cast_to: Any, options: Any, *, stream: bool = False, stream_cls: Any = None) -> Any:
         call = Call.of(options)
         if call is None:
@@ -118,7 +118,7 @@ def _remembering(kind: Any, talk: Talk) -> type:
     return type(kind.__name__, (kind,), {"request": request, _WRAPPED: kind})
 
 
-def _remembering_async(kind: Any, talk: Talk) -> type:
+def _remembering_async(kind: Any, talk: HostTalk) -> type:
     async def request(self: Any, cast_to: Any, options: Any, *, stream: bool = False, stream_cls: Any = None) -> Any:
         call = Call.of(options)
         if call is None:
@@ -185,7 +185,7 @@ def _sync_tee(kind: Any) -> type:
 
 @functools.cache
 def _async_tee(kind: Any) -> type:
-    class Teed(kind):
+    class TeedAsync(kind):
         async def __aiter__(self) -> AsyncIterator[Any]:
             try:
                 async for item in super().__aiter__():
@@ -209,4 +209,4 @@ def _async_tee(kind: Any) -> type:
             await super().close()
             await self.memkit_learn()
 
-    return Teed
+    return TeedAsync

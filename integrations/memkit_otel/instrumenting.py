@@ -64,7 +64,7 @@ def instrument(
         raise Conflict("this memory is instrumented already", fix="uninstrument(memory) first")
     tracing = _Tracing(inner, tracer_provider, logger_provider, content)
     for verb in _VERBS:
-        setattr(inner, verb, tracing.wrapped(verb))
+        setattr(inner, verb, tracing.wrap(verb))
     return memory
 
 
@@ -94,7 +94,7 @@ class _Tracing:
         self._users: OrderedDict[str, None] = OrderedDict()
         self._undecided: deque[tuple[str, str | None, str, SpanContext]] = deque(maxlen=_KEPT)
 
-    def wrapped(self, verb: str) -> Callable[..., Any]:
+    def wrap(self, verb: str) -> Callable[..., Any]:
         traced = getattr(self, verb)
 
         @functools.wraps(self._verbs[verb])

@@ -35,7 +35,7 @@ class File:
 
 
 @dataclass(slots=True)
-class Change:
+class FileChange:
     """Files as they are, and what is to become of them."""
 
     files: dict[str, File]
@@ -95,7 +95,7 @@ class Files:
         return dict(sorted(found.items()))
 
     def change(
-        self, prefix: str, decide: Callable[[Change], T], *, decision_id: str | None = None
+        self, prefix: str, decide: Callable[[FileChange], T], *, decision_id: str | None = None
     ) -> tuple[T, list[Op]]:
         """What `decide` returns, and the ops it led to. It may run again, so all it does to the world is done through
         the change it is given; what it raises leaves everything as it is. A `decision_id` is applied once, ever: see
@@ -104,7 +104,7 @@ class Files:
         while True:
             left -= 1
             seq, _ = self._bank.version()
-            change = Change(self.all(prefix))
+            change = FileChange(self.all(prefix))
             result = decide(change)
             drafts = [self._checked(draft) for draft in change.drafts]
             if not drafts:
@@ -119,7 +119,7 @@ class Files:
                 if not left:
                     raise
 
-    def decided(self, decision_id: str) -> Op | None:
+    def find_op(self, decision_id: str) -> Op | None:
         """The first op of an earlier change."""
         ops = self._bank.ops(op_id=make_op_id(decision_id, 0))
         return ops[0] if ops else None
@@ -128,7 +128,7 @@ class Files:
         text = draft.text or ""
         if draft.metadata is not None:
             path, _, content = text.partition("\n")
-            text = f"{path}\n{self._bank.redacted(content)}"
+            text = f"{path}\n{self._bank.redact(content)}"
             draft = replace(draft, text=text)
         if has_surrogates(text) or "\x00" in text.partition("\n")[0]:
             raise InvalidText("a file holds what cannot be written as UTF-8", fix="repair the text")

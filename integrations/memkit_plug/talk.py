@@ -35,7 +35,7 @@ class Recalled:
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class HostTalk:
     """Whose chat this is, and how much of a prompt memories may take."""
 
     memory: Memory | AsyncMemory

@@ -14,7 +14,7 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 
 from memkit import AsyncMemory, Memory
-from memkit_plug.talk import Recalled, Talk, plain, session_of, text_of
+from memkit_plug.talk import HostTalk, Recalled, plain, session_of, text_of
 
 
 @dataclass
@@ -25,7 +25,7 @@ class MemkitCapability(AbstractCapability[Any]):
     agent_id: str | None = field(default=None, kw_only=True)
     max_tokens: int = field(default=800, kw_only=True)
     learn: bool = field(default=True, kw_only=True)
-    _talk: Talk | None = field(default=None, kw_only=True, repr=False)
+    _talk: HostTalk | None = field(default=None, kw_only=True, repr=False)
     _recalled: Recalled | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
@@ -34,7 +34,7 @@ class MemkitCapability(AbstractCapability[Any]):
     async def for_run(self, ctx: RunContext[Any]) -> MemkitCapability:
         user_id = self.user_id if isinstance(self.user_id, str) else self.user_id(ctx)
         session_id = getattr(ctx, "conversation_id", None)
-        talk = Talk(self.memory, user_id, self.agent_id, session_of(session_id), self.max_tokens)
+        talk = HostTalk(self.memory, user_id, self.agent_id, session_of(session_id), self.max_tokens)
         return replace(self, _talk=talk, _recalled=None)
 
     async def before_model_request(

@@ -19,7 +19,7 @@ from pydantic_ai_harness.memory import (
 
 from memkit import AsyncMemory, Memory
 from memkit.models import MemoryRecord, Op, digest
-from memkit_plug.files import Change, File, Files
+from memkit_plug.files import File, FileChange, Files
 
 _ROOT = "harness/"
 
@@ -69,7 +69,7 @@ class MemkitMemoryStore:
         if operation is not None:
             extra |= {"operation": operation.id, "fingerprint": operation.fingerprint}
 
-        def decide(change: Change) -> bool:
+        def decide(change: FileChange) -> bool:
             there = _expected(change.files, path, expected_version, "written")
             change.write(_ROOT + path, content, extra)
             return there is not None
@@ -81,7 +81,7 @@ class MemkitMemoryStore:
     ) -> MemoryMutation:
         note = operation.fingerprint if operation else None
 
-        def decide(change: Change) -> bool:
+        def decide(change: FileChange) -> bool:
             there = _expected(change.files, path, expected_version, "deleted")
             if there is not None:
                 change.delete(_ROOT + path, note)
@@ -97,10 +97,12 @@ class MemkitMemoryStore:
         found = await asyncio.to_thread(self._files.all, _ROOT + prefix)
         return [path[len(_ROOT) :] for path in found][: max(limit, 0)]
 
-    def _once(self, path: str, decide: Callable[[Change], bool], operation: MemoryOperation | None) -> MemoryMutation:
+    def _once(
+        self, path: str, decide: Callable[[FileChange], bool], operation: MemoryOperation | None
+    ) -> MemoryMutation:
         _check(path)
 
-        def unless_done(change: Change) -> bool:
+        def unless_done(change: FileChange) -> bool:
             # looked up anew each time: another process may have done it between two attempts
             receipt = self._receipt(operation) if operation is not None else None
             if receipt is not None:
@@ -118,7 +120,7 @@ class MemkitMemoryStore:
         return "u_" + digest(["harness", *self._scope, operation.id])[:28]
 
     def _receipt(self, operation: MemoryOperation) -> MemoryMutation | None:
-        op = self._files.decided(self._decision(operation))
+        op = self._files.find_op(self._decision(operation))
         if op is None:
             return None
         if _fingerprint(op) != operation.fingerprint:

@@ -64,7 +64,7 @@ class InUse:
                 if handle is not None:
                     os.close(handle)
 
-    def held(self, digest: str) -> bool:
+    def is_held(self, digest: str) -> bool:
         """By any process, this one included."""
         with self.alone(digest) as free:
             return not free

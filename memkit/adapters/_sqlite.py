@@ -11,7 +11,7 @@ from memkit.errors import MemkitError, StoreBusy, StoreDamaged, StoreError, Stor
 
 
 @contextmanager
-def typed(path: Path, mend: str) -> Generator[None]:
+def typed_errors(path: Path, mend: str) -> Generator[None]:
     """`mend`: what to do with the file where its bytes are damaged."""
     try:
         yield

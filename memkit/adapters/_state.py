@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from memkit.adapters._sqlite import typed
+from memkit.adapters._sqlite import typed_errors
 from memkit.adapters.plan import AliasState, Route, Routes
 from memkit.errors import AdapterError, NewerFormat, StaleAlias
 from memkit.models import to_json
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS taints (
 """
 
 
-class State:
+class RegistryState:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.RLock()
@@ -74,7 +74,7 @@ class State:
     def exclusive(self, *, flush: bool = True) -> Generator[sqlite3.Connection]:
         """A write transaction; no other process changes aliases or removes adapters meanwhile. Without `flush` it is
         complete for every process, and survives their death, but a power cut may undo it until `flush()`."""
-        with self._lock, typed(self._path, _MEND):
+        with self._lock, typed_errors(self._path, _MEND):
             connection = self._open()
             connection.execute(f"PRAGMA synchronous={'FULL' if flush else 'NORMAL'}")
             connection.execute("BEGIN IMMEDIATE")
@@ -92,7 +92,7 @@ class State:
             os.fsync(log.fileno())
 
     def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._lock, typed(self._path, _MEND):
+        with self._lock, typed_errors(self._path, _MEND):
             return self._open().execute(query, values).fetchall()
 
     # ---- reading -------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class State:
 
     def changes(self) -> int:
         """SQLite's counter of what other connections committed, and ours of what this one did."""
-        with self._lock, typed(self._path, _MEND):
+        with self._lock, typed_errors(self._path, _MEND):
             connection = self._open()
             (version,) = connection.execute("PRAGMA data_version").fetchone()
             return int(version) * 1_000_003 + connection.total_changes

@@ -19,7 +19,7 @@ from memkit.adapters.hosts.base import AdapterHost
 from memkit.adapters.plan import AliasState
 from memkit.adapters.promotion import TaintPolicy
 from memkit.adapters.rankers import Rankers
-from memkit.adapters.registry import ANY, Expected, GcReport, Known, Registry
+from memkit.adapters.registry import ANY, Expected, GcReport, RegisteredAdapter, Registry
 from memkit.adapters.router import Lease, Router
 from memkit.adapters.shadow import ShadowLog, ShadowReport, ShadowRunner, report
 from memkit.adapters.swap import Swapper, SwapReport
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from memkit.retrieval import RankerWeights
 
 log = logging.getLogger("memkit.adapters")
-Adapters = list[Known]
+Adapters = list[RegisteredAdapter]
 States = list[AliasState]
 Checks = list[tuple[str, str]]
 
@@ -224,7 +224,7 @@ class AdapterSet:
         return self.registry.publish(folder)
 
     def list(self) -> Adapters:
-        return self.registry.known()
+        return self.registry.list_known()
 
     def serving(self, alias: str | None = None) -> AliasState:
         """What this process serves. It may lag behind `registry.alias` for as long as a swap takes."""

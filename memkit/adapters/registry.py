@@ -23,13 +23,13 @@ from pathlib import Path
 
 from memkit.adapters._files import copy_durable, sync_folder
 from memkit.adapters._inuse import InUse
-from memkit.adapters._state import ANY, Expected, State
+from memkit.adapters._state import ANY, Expected, RegistryState
 from memkit.adapters.plan import AliasState, Route, Routes
 from memkit.errors import AdapterRejected, InvalidConfig, InvalidInput, NotFound
 from memkit.inputs import path_of
 from memkit.seams.clock import Clock, SystemClock
 
-__all__ = ["ANY", "Expected", "GcReport", "Known", "Registry"]
+__all__ = ["ANY", "Expected", "GcReport", "RegisteredAdapter", "Registry"]
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _ALIAS = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -38,7 +38,7 @@ _STALE_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RegisteredAdapter:
     """An adapter in the registry."""
 
     digest: str
@@ -77,7 +77,7 @@ class Registry:
                 fix="name a folder that this user may write, or leave adapters= out",
             ) from None
         self._clock = clock or SystemClock()
-        self._state = State(self.root / "registry.sqlite")
+        self._state = RegistryState(self.root / "registry.sqlite")
         self.in_use = InUse(self.root / ".in-use")
 
     # ---- adapters ------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class Registry:
     def digests(self) -> list[str]:
         return sorted(entry.name for entry in os.scandir(self.root) if _DIGEST.fullmatch(entry.name))
 
-    def known(self) -> list[Known]:
+    def list_known(self) -> list[RegisteredAdapter]:
         named: dict[str, list[str]] = {}
         for state in self.aliases().values():
             for digest in state.digests:
@@ -153,16 +153,18 @@ class Registry:
         taints = self._state.taints()
         return [self._known(d, tuple(named.get(d, ())), tuple(taints.get(d, ()))) for d in self.digests()]
 
-    def _known(self, digest: str, aliases: tuple[str, ...], tainted: tuple[str, ...]) -> Known:
+    def _known(self, digest: str, aliases: tuple[str, ...], tainted: tuple[str, ...]) -> RegisteredAdapter:
         from memkit.adapters.verify import read_manifest
 
         folder = self.root / digest
         try:
             manifest = read_manifest(folder)
         except AdapterRejected as error:
-            return Known(digest, folder, "?", (), "", False, None, 0, aliases, tainted, str(error.details["reason"]))
+            return RegisteredAdapter(
+                digest, folder, "?", (), "", False, None, 0, aliases, tainted, str(error.details["reason"])
+            )
         size = sum(entry.bytes for entry in manifest.files.values())
-        return Known(
+        return RegisteredAdapter(
             digest,
             folder,
             manifest.kind,
@@ -315,7 +317,7 @@ class Registry:
             for generation in self._generations(state, keep):
                 if digest in generation.digests:
                     return f"{state.alias} can roll back to it"
-        if self.in_use.held(digest):
+        if self.in_use.is_held(digest):
             return "a process has it loaded"
         if time.time() - (self.root / digest).stat().st_mtime < min_age_s:
             return "it was published a short while ago"

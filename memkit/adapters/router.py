@@ -118,7 +118,7 @@ class Router:
 
     # ---- per swap ------------------------------------------------------------------------------------------
 
-    def loaded(self, name: str) -> None:
+    def note_loaded(self, name: str) -> None:
         """The host has it now."""
         with self._changed:
             self._loaded.add(name)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from memkit.adapters._sqlite import typed
+from memkit.adapters._sqlite import typed_errors
 from memkit.adapters.router import Lease
 from memkit.errors import MemkitError, ModelError
 from memkit.models import JSON, normalise
@@ -31,7 +31,7 @@ _MEND = "delete it: it holds comparisons only, and is begun anew"
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ShadowPair:
     """One decision by both adapters, on the same prompt."""
 
     at: str
@@ -64,7 +64,7 @@ class ShadowReport:
     invalid: float
     by_role: Mapping[str, float]
     """Role → agreement."""
-    disagreements: tuple[Compared, ...]
+    disagreements: tuple[ShadowPair, ...]
     """The newest, candidate beside live."""
 
     def to_json(self) -> JSON:
@@ -90,9 +90,9 @@ class ShadowReport:
         }
 
 
-def report(compared: Iterable[Compared], *, examples: int = 10) -> list[ShadowReport]:
+def report(compared: Iterable[ShadowPair], *, examples: int = 10) -> list[ShadowReport]:
     """One report per candidate. `compared` comes oldest first."""
-    by_candidate: dict[str, list[Compared]] = {}
+    by_candidate: dict[str, list[ShadowPair]] = {}
     for one in compared:
         by_candidate.setdefault(one.candidate, []).append(one)
     out: list[ShadowReport] = []
@@ -132,7 +132,7 @@ class ShadowLog:
     def __init__(self, path: Path) -> None:
         self._path, self._lock = path, threading.Lock()
 
-    def write(self, one: Compared) -> None:
+    def write(self, one: ShadowPair) -> None:
         row = (
             one.at,
             one.user_id,
@@ -145,25 +145,25 @@ class ShadowLog:
             "\x1f".join(one.candidate_ops),
             one.error,
         )
-        with self._lock, typed(self._path, _MEND), closing(self._open()) as db, db:
+        with self._lock, typed_errors(self._path, _MEND), closing(self._open()) as db, db:
             db.execute("INSERT INTO compared VALUES (NULL,?,?,?,?,?,?,?,?,?,?)", row)
             db.execute("DELETE FROM compared WHERE n <= (SELECT MAX(n) FROM compared) - ?", (_KEEP,))
 
-    def read(self, *, alias: str | None = None) -> list[Compared]:
+    def read(self, *, alias: str | None = None) -> list[ShadowPair]:
         """Oldest first."""
         if not self._path.exists():
             return []
-        with self._lock, typed(self._path, _MEND), closing(self._open()) as db:
+        with self._lock, typed_errors(self._path, _MEND), closing(self._open()) as db:
             rows = db.execute("SELECT * FROM compared WHERE ?1 IS NULL OR alias = ?1 ORDER BY n", (alias,)).fetchall()
         return [
-            Compared(*row[1:8], live_ops=_split(row[8]), candidate_ops=_split(row[9]), error=row[10]) for row in rows
+            ShadowPair(*row[1:8], live_ops=_split(row[8]), candidate_ops=_split(row[9]), error=row[10]) for row in rows
         ]
 
     def forget(self, user_id: str) -> int:
         """Destroy what it knows of a user; no byte of it stays readable."""
         if not self._path.exists():
             return 0
-        with self._lock, typed(self._path, _MEND), closing(self._open()) as db:
+        with self._lock, typed_errors(self._path, _MEND), closing(self._open()) as db:
             with db:
                 gone = db.execute("DELETE FROM compared WHERE user_id = ?", (user_id,)).rowcount
             db.execute("VACUUM")
@@ -194,7 +194,7 @@ class ShadowRunner:
     def __init__(
         self,
         generate: Callable[[Sequence[GenRequest]], Replies],
-        write: Callable[[Compared], None],
+        write: Callable[[ShadowPair], None],
         now: Callable[[], str],
     ) -> None:
         self._generate, self._write, self._now = generate, write, now
@@ -239,7 +239,7 @@ class ShadowRunner:
             finally:
                 self._queue.task_done()
 
-    def _compare(self, task: _Task) -> Compared:
+    def _compare(self, task: _Task) -> ShadowPair:
         prompt, candidate = task.request.prompt, task.lease.name or ""
         ops: tuple[str, ...] = ()
         error = ""
@@ -257,7 +257,7 @@ class ShadowRunner:
             live = meaning(task.live_reply, prompt)
         except MemkitError:
             live = ()
-        return Compared(
+        return ShadowPair(
             self._now(),
             task.user_id,
             task.lease.alias,

@@ -160,7 +160,7 @@ class Swapper:
     def _bring_in(self, digests: Iterable[str], work: _Work) -> None:
         for digest in sorted(set(digests) - self.router.residents):
             self._load(digest, work)
-            self.router.loaded(digest)
+            self.router.note_loaded(digest)
 
     def _load(self, digest: str, work: _Work) -> None:
         host = self.host

@@ -57,11 +57,11 @@ def read_lora_tensors(path: Path) -> tuple[LoraPair, ...]:
         _refuse_other_formats(head)
         length = int.from_bytes(head, "little")
         if length > MAX_HEADER:
-            raise refused(
+            raise refusal(
                 f"a header of {length} bytes", f"adapters need far less than {MAX_HEADER}", "header_too_large"
             )
         if length > size - 8:
-            raise refused("the file ends within its header", "it was cut off", "truncated_header")
+            raise refusal("the file ends within its header", "it was cut off", "truncated_header")
         tensors = _parse_header(file.read(length), size - 8 - length)
         pairs = _pair(tensors)
         data = np.memmap(file, dtype=np.uint8, mode="r", offset=8 + length)
@@ -70,7 +70,7 @@ def read_lora_tensors(path: Path) -> tuple[LoraPair, ...]:
     return pairs
 
 
-def refused(what: str, why: str, reason: str, **details: Any) -> AdapterRejected:
+def refusal(what: str, why: str, reason: str, **details: Any) -> AdapterRejected:
     return AdapterRejected(
         f"the adapter was refused: {what}",
         why=why,
@@ -82,31 +82,31 @@ def refused(what: str, why: str, reason: str, **details: Any) -> AdapterRejected
 
 def _refuse_other_formats(head: bytes) -> None:
     if len(head) < 8:
-        raise refused("the weight file is empty", "a safetensors file starts with 8 bytes of length", "empty_weights")
+        raise refusal("the weight file is empty", "a safetensors file starts with 8 bytes of length", "empty_weights")
     if head[0] == 0x80 and head[1] <= 5:
-        raise refused("the weight file is a pickle", "reading a pickle runs code; it was renamed", "pickle")
+        raise refusal("the weight file is a pickle", "reading a pickle runs code; it was renamed", "pickle")
     if head[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
-        raise refused(
+        raise refusal(
             "the weight file is a zip archive", "that is how torch.save packs pickles; it was renamed", "zip_archive"
         )
 
 
 def _parse_header(raw: bytes, room: int) -> list[_Tensor]:
     if not raw.startswith(b"{"):
-        raise refused("the header is not JSON", "a safetensors header starts with a brace", "header_invalid")
+        raise refusal("the header is not JSON", "a safetensors header starts with a brace", "header_invalid")
     try:
         header = strict_json(raw, where="the tensor header", reason="header_invalid")
     except AdapterRejected as error:
         reason = "duplicate_tensor" if error.details["reason"] == "duplicate_key" else "header_invalid"
-        raise refused("the tensor header cannot be read", error.why or error.what, reason) from None
+        raise refusal("the tensor header cannot be read", error.why or error.what, reason) from None
     if not isinstance(header, dict):
-        raise refused("the header is not an object", "it lists no tensors", "header_invalid")
+        raise refusal("the header is not an object", "it lists no tensors", "header_invalid")
     entries = cast("dict[str, Any]", header)
     entries.pop("__metadata__", None)
     if not entries:
-        raise refused("it holds no tensors", "an adapter without weights changes nothing", "no_tensors")
+        raise refusal("it holds no tensors", "an adapter without weights changes nothing", "no_tensors")
     if len(entries) > MAX_TENSORS:
-        raise refused(f"{len(entries)} tensors", f"the cap is {MAX_TENSORS}", "too_many_tensors")
+        raise refusal(f"{len(entries)} tensors", f"the cap is {MAX_TENSORS}", "too_many_tensors")
     tensors = sorted((_entry(name, entry) for name, entry in entries.items()), key=lambda one: (one.begin, one.end))
     _check_layout(tensors, room)
     return tensors
@@ -117,16 +117,16 @@ def _entry(name: str, entry: Any) -> _Tensor:
         case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [begin, end]} if len(entry) == 3:
             pass
         case _:
-            raise refused("a tensor has no type, shape and place", "its entry is malformed", "header_entry")
+            raise refusal("a tensor has no type, shape and place", "its entry is malformed", "header_entry")
     numbers = cast("list[Any]", [*shape, begin, end])
     if not all(type(number) is int and number >= 0 for number in numbers):
-        raise refused(
+        raise refusal(
             "a tensor has an impossible shape or place", "numbers must be whole and positive", "header_number"
         )
     if dtype not in _WIDTH:
-        raise refused(f"a tensor of type {dtype[:16]}", f"adapters hold {', '.join(_WIDTH)}", "dtype")
+        raise refusal(f"a tensor of type {dtype[:16]}", f"adapters hold {', '.join(_WIDTH)}", "dtype")
     if math.prod(shape) * _WIDTH[dtype] != end - begin:
-        raise refused("a tensor's size is not its shape", "bytes and shape disagree", "tensor_size")
+        raise refusal("a tensor's size is not its shape", "bytes and shape disagree", "tensor_size")
     return _Tensor(name, dtype, tuple(shape), begin, end)
 
 
@@ -134,14 +134,14 @@ def _check_layout(tensors: list[_Tensor], room: int) -> None:
     at = 0
     for tensor in tensors:
         if tensor.begin < at:
-            raise refused("two tensors share bytes", "the layout overlaps", "tensor_overlap")
+            raise refusal("two tensors share bytes", "the layout overlaps", "tensor_overlap")
         if tensor.begin > at:
-            raise refused("bytes belong to no tensor", "the layout has a gap", "tensor_gap")
+            raise refusal("bytes belong to no tensor", "the layout has a gap", "tensor_gap")
         at = tensor.end
     if at > room:
-        raise refused("the file ends within a tensor", "it was cut off", "truncated")
+        raise refusal("the file ends within a tensor", "it was cut off", "truncated")
     if at < room:
-        raise refused("bytes follow the last tensor", "something is appended to the file", "trailing_bytes")
+        raise refusal("bytes follow the last tensor", "something is appended to the file", "trailing_bytes")
 
 
 def _pair(tensors: list[_Tensor]) -> tuple[LoraPair, ...]:
@@ -150,23 +150,23 @@ def _pair(tensors: list[_Tensor]) -> tuple[LoraPair, ...]:
         match = _NAME.fullmatch(tensor.name)
         if match is None:
             odd = ".." in tensor.name or "/" in tensor.name or "\\" in tensor.name
-            raise refused(
+            raise refusal(
                 "a tensor is not a LoRA matrix",
                 f"its name is {tensor.name[:120]!r}",
                 "tensor_name" if odd else "not_a_lora_tensor",
             )
         if len(tensor.shape) != 2 or 0 in tensor.shape:
-            raise refused(
+            raise refusal(
                 f"{tensor.name} has shape {tensor.shape}", "LoRA matrices are two-dimensional", "not_a_matrix"
             )
         found.setdefault(match[1], {})[match[2]] = tensor
     pairs: list[LoraPair] = []
     for module, sides in sorted(found.items()):
         if len(sides) < 2:
-            raise refused(f"{module} has only one of its two matrices", "A and B belong together", "unpaired_tensor")
+            raise refusal(f"{module} has only one of its two matrices", "A and B belong together", "unpaired_tensor")
         a, b = sides["A"].shape, sides["B"].shape
         if a[0] != b[1]:
-            raise refused(f"the matrices of {module} do not fit", f"A is {a}, B is {b}", "rank_mismatch")
+            raise refusal(f"the matrices of {module} do not fit", f"A is {a}, B is {b}", "rank_mismatch")
         pairs.append(LoraPair(module, a[0], a[1], b[0]))
     return tuple(pairs)
 
@@ -176,4 +176,4 @@ def _check_finite(tensor: _Tensor, raw: Any) -> None:
     mask = _EXPONENT[tensor.dtype]
     for start in range(0, len(bits), _CHUNK):
         if bool(((bits[start : start + _CHUNK] & mask) == mask).any()):
-            raise refused(f"{tensor.name} holds NaN or infinite values", "it would silence the model", "not_finite")
+            raise refusal(f"{tensor.name} holds NaN or infinite values", "it would silence the model", "not_finite")

@@ -32,7 +32,7 @@ from memkit.adapters.manifest import (
     parse_manifest,
     strict_json,
 )
-from memkit.adapters.tensors import LoraPair, read_lora_tensors, refused
+from memkit.adapters.tensors import LoraPair, read_lora_tensors, refusal
 from memkit.errors import HostFull, IncompatibleBase, InvalidConfig
 
 MAX_BYTES: Mapping[str, int] = {
@@ -104,13 +104,13 @@ def inspect(folder: Path | str, *, expected: str | None = None) -> Verified:
     _check_listing(folder)
     manifest = read_manifest(folder)
     if expected is not None and manifest.digest != expected:
-        raise refused("it is another adapter", "its digest is not the one that was asked for", "other_digest")
+        raise refusal("it is another adapter", "its digest is not the one that was asked for", "other_digest")
     _check_files(folder, manifest)
     if manifest.kind == "ranker":
         _check_ranker(folder, manifest)
         return Verified(folder, manifest)
     if manifest.base is None or manifest.text is None:
-        raise refused("its manifest names no base model or text contract", "a LoRA needs both", "no_base")
+        raise refusal("its manifest names no base model or text contract", "a LoRA needs both", "no_base")
     pairs = read_lora_tensors(folder / WEIGHTS)
     rank, alpha = _check_config(folder, pairs)
     if PROBE in manifest.files:
@@ -189,82 +189,82 @@ def _unservable(what: str, why: str, reason: str) -> HostFull:
 def _check_listing(folder: Path) -> None:
     """Only known, plain files; nothing that a careless loader could fall back to."""
     if folder.is_symlink():
-        raise refused("its folder is a link", "what it points to can change", "folder_symlink")
+        raise refusal("its folder is a link", "what it points to can change", "folder_symlink")
     if not folder.is_dir():
-        raise refused(f"{folder.name!r} is not a folder", "nothing is there", "not_a_folder")
+        raise refusal(f"{folder.name!r} is not a folder", "nothing is there", "not_a_folder")
     allowed = {MANIFEST, *(name for names in (*REQUIRED.values(), *OPTIONAL.values()) for name in names)}
     with os.scandir(folder) as entries:
         for entry in entries:
             mode = entry.stat(follow_symlinks=False).st_mode
             name = entry.name[:120]
             if stat.S_ISLNK(mode):
-                raise refused(f"{name!r} is a link", "it could lead anywhere", "symlink")
+                raise refusal(f"{name!r} is a link", "it could lead anywhere", "symlink")
             if stat.S_ISDIR(mode):
-                raise refused(f"{name!r} is a folder", "adapters are flat", "subfolder")
+                raise refusal(f"{name!r} is a folder", "adapters are flat", "subfolder")
             if not stat.S_ISREG(mode):
-                raise refused(f"{name!r} is a pipe or device", "reading it could block or do harm", "special_file")
+                raise refusal(f"{name!r} is a pipe or device", "reading it could block or do harm", "special_file")
             if entry.name.lower().endswith(_PICKLES):
-                raise refused(f"{name!r} may be a pickle", "some loaders fall back to it", "pickle_file")
+                raise refusal(f"{name!r} may be a pickle", "some loaders fall back to it", "pickle_file")
             if entry.name not in allowed:
-                raise refused(f"{name!r} does not belong there", "an adapter holds only known files", "extra_file")
+                raise refusal(f"{name!r} does not belong there", "an adapter holds only known files", "extra_file")
             if entry.stat(follow_symlinks=False).st_size > MAX_BYTES[entry.name]:
-                raise refused(f"{name!r} is too large", f"the cap is {MAX_BYTES[entry.name]} bytes", "too_large")
+                raise refusal(f"{name!r} is too large", f"the cap is {MAX_BYTES[entry.name]} bytes", "too_large")
 
 
 def _check_files(folder: Path, manifest: Manifest) -> None:
     for name in manifest.files:
         if name != os.path.basename(name) or name in ("", ".", "..") or "\\" in name:
-            raise refused("its manifest names a path", f"{name[:120]!r} is not a plain file name", "unsafe_name")
+            raise refusal("its manifest names a path", f"{name[:120]!r} is not a plain file name", "unsafe_name")
     required, listed = REQUIRED[manifest.kind], set(manifest.files)
     if missing := sorted(required - listed):
-        raise refused(f"its manifest lists no {missing[0]}", f"a {manifest.kind} needs it", "unlisted_file")
+        raise refusal(f"its manifest lists no {missing[0]}", f"a {manifest.kind} needs it", "unlisted_file")
     if odd := sorted(listed - required - OPTIONAL[manifest.kind]):
-        raise refused(f"its manifest lists {odd[0][:120]!r}", f"a {manifest.kind} has no such file", "unknown_file")
+        raise refusal(f"its manifest lists {odd[0][:120]!r}", f"a {manifest.kind} has no such file", "unknown_file")
     present = set(os.listdir(folder)) - {MANIFEST}
     if unlisted := sorted(present - listed):
-        raise refused(f"{unlisted[0]!r} is not in its manifest", "its hash is unknown", "unhashed_file")
+        raise refusal(f"{unlisted[0]!r} is not in its manifest", "its hash is unknown", "unhashed_file")
     for name, entry in manifest.files.items():
         if name not in present:
-            raise refused(f"{name} is missing", "its manifest lists it", "missing_file")
+            raise refusal(f"{name} is missing", "its manifest lists it", "missing_file")
         found = file_entry(folder / name)
         if found["bytes"] != entry.bytes:
-            raise refused(f"{name} has {found['bytes']} bytes", f"its manifest says {entry.bytes}", "size_mismatch")
+            raise refusal(f"{name} has {found['bytes']} bytes", f"its manifest says {entry.bytes}", "size_mismatch")
         if found["sha256"] != entry.sha256:
-            raise refused(f"the contents of {name} changed", "its hash is not the manifest's", "hash_mismatch")
+            raise refusal(f"the contents of {name} changed", "its hash is not the manifest's", "hash_mismatch")
 
 
 def _check_config(folder: Path, pairs: tuple[LoraPair, ...]) -> tuple[int, float]:
     raw = strict_json(_read(folder / CONFIG, "missing_file"), where=CONFIG, reason="config_unreadable")
     if not isinstance(raw, dict):
-        raise refused(f"{CONFIG} is not an object", "it describes no adapter", "config_invalid")
+        raise refusal(f"{CONFIG} is not an object", "it describes no adapter", "config_invalid")
     config = cast("dict[str, Any]", raw)
     if config.get("peft_type") != "LORA":
-        raise refused(f"it is a {str(config.get('peft_type'))[:32]} adapter", "only LoRA is served", "peft_type")
+        raise refusal(f"it is a {str(config.get('peft_type'))[:32]} adapter", "only LoRA is served", "peft_type")
     mapping = cast("dict[str, Any]", config.get("auto_mapping") or {})
     if mapping and not str(mapping.get("parent_library", "")).startswith("transformers."):
-        raise refused("its configuration names a library to import", "no remote code, ever", "remote_code")
+        raise refusal("its configuration names a library to import", "no remote code, ever", "remote_code")
     for key, value in config.items():
         allowed = _CONFIG_VALUES.get(key, (None, False, "", [], {}))
         if allowed is not _ANY and value not in allowed:
-            raise refused(f"{key} is set", "only plain LoRA on linear layers is served", "unsupported_peft", key=key)
+            raise refusal(f"{key} is set", "only plain LoRA on linear layers is served", "unsupported_peft", key=key)
     rank, alpha, targets = config.get("r"), config.get("lora_alpha"), config.get("target_modules")
     if type(rank) is not int or not 1 <= rank <= MAX_RANK:
-        raise refused(f"its rank is {str(rank)[:32]}", f"a rank is a whole number up to {MAX_RANK}", "rank_range")
+        raise refusal(f"its rank is {str(rank)[:32]}", f"a rank is a whole number up to {MAX_RANK}", "rank_range")
     if type(alpha) not in (int, float) or not math.isfinite(cast("float", alpha)):
-        raise refused("its lora_alpha is no finite number", "it scales every output", "alpha")
+        raise refusal("its lora_alpha is no finite number", "it scales every output", "alpha")
     if not isinstance(targets, list) or not all(isinstance(t, str) for t in cast("list[Any]", targets)):
-        raise refused("its target_modules are no list of names", "patterns could match more layers", "target_patterns")
+        raise refusal("its target_modules are no list of names", "patterns could match more layers", "target_patterns")
     names = {target.rsplit(".", 1)[-1] for target in cast("list[str]", targets)}
     found = {pair.module.rsplit(".", 1)[-1] for pair in pairs}
     if names != found:
-        raise refused(
+        raise refusal(
             "its tensors are not for its target modules",
             f"they differ in {sorted(names ^ found)[:4]}",
             "target_modules",
         )
     for pair in pairs:
         if pair.rank != rank:
-            raise refused(f"{pair.module} has rank {pair.rank}", f"its configuration says {rank}", "wrong_rank")
+            raise refusal(f"{pair.module} has rank {pair.rank}", f"its configuration says {rank}", "wrong_rank")
     return rank, float(cast("float", alpha))
 
 
@@ -272,12 +272,12 @@ def _check_ranker(folder: Path, manifest: Manifest) -> None:
     from memkit.retrieval import RankerWeights
 
     if manifest.roles != ("ranker",):
-        raise refused("a ranker that serves other roles", "rankers rank", "ranker_role")
+        raise refusal("a ranker that serves other roles", "rankers rank", "ranker_role")
     raw = strict_json(_read(folder / RANKER, "missing_file"), where=RANKER, reason="ranker_invalid")
     try:
         RankerWeights.from_json(cast("dict[str, Any]", raw) if isinstance(raw, dict) else {})
     except InvalidConfig as error:
-        raise refused("its weights cannot be read", str(error), "ranker_invalid") from None
+        raise refusal("its weights cannot be read", str(error), "ranker_invalid") from None
 
 
 def _read(path: Path, reason: str) -> bytes:
@@ -285,4 +285,4 @@ def _read(path: Path, reason: str) -> bytes:
         with open_plain(path) as file:
             return file.read(MAX_BYTES[path.name] + 1)
     except OSError:
-        raise refused(f"{path.name} cannot be read", "it is missing, or not a plain file", reason) from None
+        raise refusal(f"{path.name} cannot be read", "it is missing, or not a plain file", reason) from None

@@ -35,7 +35,7 @@ _OFFSETS = {
 }
 
 
-def written(day: date) -> str:
+def write_date(day: date) -> str:
     return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 
@@ -53,7 +53,7 @@ def _bounded(found: re.Match[str], day: str) -> str:
 def _absolute(found: re.Match[str], said: date) -> str:
     try:
         if found["day"]:
-            return f"on {written(said + timedelta(days=_OFFSETS.get(found['day'].lower(), 0)))}"
+            return f"on {write_date(said + timedelta(days=_OFFSETS.get(found['day'].lower(), 0)))}"
         if found["unit"]:
             return _which(found["which"].lower(), found["unit"].lower(), said)
         if found["count"]:
@@ -69,12 +69,12 @@ def _which(which: str, unit: str, said: date) -> str:
     if weekday is not None:
         ahead = (weekday - said.weekday()) % 7
         if step < 0:
-            return f"on {written(said - timedelta(days=7 - ahead))}"
-        return f"on {written(said + timedelta(days=ahead or 7))}"
+            return f"on {write_date(said - timedelta(days=7 - ahead))}"
+        return f"on {write_date(said + timedelta(days=ahead or 7))}"
     if unit == "week":
-        return f"in the week {('of', 'after', 'before')[step]} {written(said)}"
+        return f"in the week {('of', 'after', 'before')[step]} {write_date(said)}"
     if unit == "weekend":
-        return f"on the weekend {('of', 'after', 'before')[step]} {written(said)}"
+        return f"on the weekend {('of', 'after', 'before')[step]} {write_date(said)}"
     if unit == "month":
         return f"in {_month(said, step)}"
     return f"in {said.year + step}"
@@ -83,12 +83,12 @@ def _which(which: str, unit: str, said: date) -> str:
 def _ago(count: str, unit: str, said: date, ahead: bool = False) -> str:
     number = int(count) if count.isdigit() else _COUNTS.get(count, 0)
     if number == 0:  # "a few"
-        return f"a few {unit}s before {written(said)}"
+        return f"a few {unit}s before {write_date(said)}"
     number = number if ahead else -number
     if unit == "day":
-        return f"on {written(said + timedelta(days=number))}"
+        return f"on {write_date(said + timedelta(days=number))}"
     if unit == "week":
-        return f"around {written(said + timedelta(weeks=number))}"
+        return f"around {write_date(said + timedelta(weeks=number))}"
     if unit == "month":
         return f"in {_month(said, number)}"
     return f"in {said.year + number}"

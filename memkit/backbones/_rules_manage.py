@@ -81,7 +81,7 @@ _CHANGED = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownMemory:
     """A memory as the rules see it: the handle to name it by, its text, whether it may be rewritten."""
 
     handle: int
@@ -92,13 +92,13 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RuleDecision:
     action: Action
     handle: int | None = None
     text: str | None = None
 
 
-def decide(fact: str, known: Sequence[Known]) -> Decision:
+def decide(fact: str, known: Sequence[KnownMemory]) -> RuleDecision:
     told = meant(fact)
     if told is not None:
         return _correct(*told, known)
@@ -111,11 +111,11 @@ def decide(fact: str, known: Sequence[Known]) -> Decision:
             if decision.text is not None and len(decision.text) > _LONGEST:
                 continue
             twin = next((other for other in known if _same_text(other.text, decision.text)), None)
-            return decision if twin is None or twin is one else Decision("noop", twin.handle)
-    return Decision("add")
+            return decision if twin is None or twin is one else RuleDecision("noop", twin.handle)
+    return RuleDecision("add")
 
 
-def find_forgotten(wanted: str, known: Sequence[Known]) -> list[int]:
+def find_forgotten(wanted: str, known: Sequence[KnownMemory]) -> list[int]:
     """The memories that say all that is to be forgotten, the most similar first; `my birthday` is not my mother's."""
     gone, whose = content(wanted) - _ASIDE, _subject(f"{wanted.rstrip('.')} is")
     said = [one for one in known if gone and gone <= content(one.text)]
@@ -126,7 +126,7 @@ def find_forgotten(wanted: str, known: Sequence[Known]) -> list[int]:
 _ASIDE = frozenset(stem(word) for word in "memory thing stuff everything anything detail info information said".split())
 
 
-def _correct(new: str, old: str, known: Sequence[Known]) -> Decision:
+def _correct(new: str, old: str, known: Sequence[KnownMemory]) -> RuleDecision:
     """`I meant Bergen, not Oslo`: in place of what was named. What it is that `I meant Bergen` corrects is a guess."""
     newest_first = sorted((one for one in known if one.whole), key=lambda one: -one.seq)
     for one in newest_first:
@@ -135,8 +135,8 @@ def _correct(new: str, old: str, known: Sequence[Known]) -> Decision:
         text = _word(old).sub(lambda _: new, one.text, count=1)
         twin = next((other for other in known if other is not one and _same_text(other.text, text)), None)
         if twin is None and len(text) <= _LONGEST and not _same_text(one.text, text):
-            return Decision("update", one.handle, text)
-    return Decision("noop")
+            return RuleDecision("update", one.handle, text)
+    return RuleDecision("noop")
 
 
 def _word(text: str) -> re.Pattern[str]:
@@ -147,20 +147,20 @@ def _same_text(text: str, other: str | None) -> bool:
     return other is not None and normalise(text) == normalise(other)
 
 
-def _said_already(fact: str, one: Known) -> Decision | None:
+def _said_already(fact: str, one: KnownMemory) -> RuleDecision | None:
     """The same words, or words that mean the same and add nothing."""
     if normalise(fact) == normalise(one.text):
-        return Decision("noop", one.handle)
+        return RuleDecision("noop", one.handle)
     ours, theirs = _meaning(fact), _meaning(one.text)
     if not ours or not _same_mode(fact, one.text) or (_ANOTHER.search(fact) and not _names(fact)):
         return None
     if ours <= theirs and _dates(fact) <= _dates(one.text):
-        return Decision("noop", one.handle)
+        return RuleDecision("noop", one.handle)
     close = len(ours & theirs) / len(ours | theirs) >= 0.8 and len(ours | theirs) >= 5
-    return Decision("noop", one.handle) if close and not _distinct(ours ^ theirs, fact, one.text) else None
+    return RuleDecision("noop", one.handle) if close and not _distinct(ours ^ theirs, fact, one.text) else None
 
 
-def _over(fact: str, one: Known) -> Decision | None:
+def _over(fact: str, one: KnownMemory) -> RuleDecision | None:
     """What the memory says has ended: delete it, or take the ended item out of a list."""
     ended = _OVER.search(fact)
     if not ended or _OVER.search(one.text) or _PLAN.search(fact):
@@ -177,10 +177,10 @@ def _over(fact: str, one: Known) -> Decision | None:
     if len(gone) == 1 and stem(_verb(one.text)[0]) in gone and len(held) > 1 and gone != {"work"}:
         return None  # "stopped drinking" ends no "drinks tea"
     left = _without(one.text, gone & held)
-    return Decision("update", one.handle, left) if left else Decision("delete", one.handle)
+    return RuleDecision("update", one.handle, left) if left else RuleDecision("delete", one.handle)
 
 
-def _happened(fact: str, one: Known) -> Decision | None:
+def _happened(fact: str, one: KnownMemory) -> RuleDecision | None:
     """The memory was a plan and the fact says that it came true."""
     told = one.text.split(" (before:")[0]
     if not _PLAN.search(told) or _PLAN.search(fact) or _NOT.search(fact) or _ONGOING.search(fact):
@@ -191,10 +191,10 @@ def _happened(fact: str, one: Known) -> Decision | None:
     missing = _dates(told) - _dates(fact)
     plan = _open(told)[len(_subject(told)) :].strip().removeprefix("is ")
     text = f"{_open(fact)} (before: {plan})." if missing else fact
-    return Decision("update", one.handle, text)
+    return RuleDecision("update", one.handle, text)
 
 
-def _one_more(fact: str, one: Known) -> Decision | None:
+def _one_more(fact: str, one: KnownMemory) -> RuleDecision | None:
     """Another of what the memory already holds: both stay, in one memory."""
     if any(_NOT.search(text) or _PLAN.search(text) for text in (fact, one.text)):
         return None
@@ -213,7 +213,7 @@ def _one_more(fact: str, one: Known) -> Decision | None:
     if not (named_apart or same_kind or same_sort) or _meaning(fact) <= _meaning(one.text):
         return None
     addition = rest if stem(verb) == stem(known_verb) else f"{verb} {rest}"
-    return Decision("update", one.handle, f"{_open(one.text)} and {addition}")
+    return RuleDecision("update", one.handle, f"{_open(one.text)} and {addition}")
 
 
 def _verb(text: str) -> tuple[str, str]:
@@ -227,7 +227,7 @@ def _verb(text: str) -> tuple[str, str]:
     return (words[0], " ".join(words[1:])) if words else ("", "")
 
 
-def _other_value(fact: str, one: Known) -> Decision | None:
+def _other_value(fact: str, one: KnownMemory) -> RuleDecision | None:
     """A single-valued attribute (home, employer, a favourite) has another value now."""
     if _NOT.search(fact) or _PLAN.search(fact) or _PLAN.search(one.text):
         return None
@@ -240,25 +240,25 @@ def _other_value(fact: str, one: Known) -> Decision | None:
             return None
         kept = old.replace(" (before: ", ", ").strip(" .)")
         told = _undated(kept) <= content(fact)
-        return Decision("update", one.handle, fact if told else f"{_open(fact)} (before: {kept}).")
+        return RuleDecision("update", one.handle, fact if told else f"{_open(fact)} (before: {kept}).")
     return None
 
 
-def _contradicted(fact: str, one: Known) -> Decision | None:
+def _contradicted(fact: str, one: KnownMemory) -> RuleDecision | None:
     """The same statement with and without "not": the newer one counts, the older one is told."""
     if bool(_NOT.search(fact)) == bool(_NOT.search(one.text)) or _OVER.search(fact):
         return None
     if _meaning(fact) != _meaning(one.text) or _PLAN.search(fact) or _PLAN.search(one.text):
         return None
     subject = _subject(one.text)
-    return Decision("update", one.handle, f"{_open(fact)} (before: {_open(one.text)[len(subject) :].strip()}).")
+    return RuleDecision("update", one.handle, f"{_open(fact)} (before: {_open(one.text)[len(subject) :].strip()}).")
 
 
-def _finer(fact: str, one: Known) -> Decision | None:
+def _finer(fact: str, one: KnownMemory) -> RuleDecision | None:
     """The fact goes on where the memory ends: `has a dog` … `named Buddy`."""
     if not _meaning(one.text) or not _same_mode(fact, one.text) or _ANOTHER.search(fact):
         return None
-    return Decision("update", one.handle, fact) if fact.startswith(f"{_open(one.text)} ") else None
+    return RuleDecision("update", one.handle, fact) if fact.startswith(f"{_open(one.text)} ") else None
 
 
 # ---- what a text says ------------------------------------------------------------------------------------------

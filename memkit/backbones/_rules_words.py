@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memkit.memo import remembered
+from memkit.memo import remember
 
 TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 
@@ -69,7 +69,7 @@ def tokens(text: str) -> list[str]:
     return [token.replace("’", "'") for token in TOKEN.findall(text)]
 
 
-@remembered(8_192)
+@remember(8_192)
 def stem(token: str) -> str:
     """One form for the forms of a word; wrong for many words, but the same wrong for each of their forms."""
     word = token.casefold().replace("’", "'").removesuffix("'s")
@@ -94,7 +94,7 @@ def stem(token: str) -> str:
     return _SAME.get(word, word)
 
 
-@remembered(2_048)
+@remember(2_048)
 def content(text: str) -> frozenset[str]:
     """Stems of the words that carry meaning."""
     return frozenset(stem(token) for token in tokens(text) if _carries(token.casefold()))

@@ -16,10 +16,10 @@ from typing import Any
 import httpx
 
 from memkit.backbones.streams import AsyncTextStream, Item, TextStream
-from memkit.backbones.wire import Dialect, Draft, EventStream, Structured, body, load_json, narrowed, refusal_slugs
+from memkit.backbones.wire import Dialect, Draft, EventStream, Structured, body, load_json, narrow, refusal_slugs
 from memkit.errors import InvalidConfig, ModelError, ModelRefused, ModelUnavailable
-from memkit.net.client import Budget, JsonClient, PassingFailure, capped, capped_chunks
-from memkit.net.endpoint import configured
+from memkit.net.client import Budget, JsonClient, PassingFailure, capped_chunks, read_capped
+from memkit.net.endpoint import resolve_endpoint
 from memkit.net.loop import network
 from memkit.net.secret import Secret
 from memkit.seams.backbone import GenReply, GenRequest, Replies
@@ -66,7 +66,7 @@ class OpenAIBackbone:
             raise InvalidConfig("the model has no name", fix='pass model="openai:NAME", e.g. "openai:gpt-4.1-mini"')
         if style not in ("json", "compact"):
             raise InvalidConfig(f"style {style!r} is unknown", fix="pass style='json' or style='compact'")
-        self._url, key = configured(base_url, api_key, default_url=DEFAULT_URL, allow_insecure=allow_insecure)
+        self._url, key = resolve_endpoint(base_url, api_key, default_url=DEFAULT_URL, allow_insecure=allow_insecure)
         self._model, self._style, self._max_parallel = model, style, max_parallel
         self._model_of = adapter_model_name or (lambda adapter: adapter)
         self._extra = dict(extra_body or {})
@@ -150,7 +150,7 @@ class OpenAIBackbone:
 
     async def _whole(self, request: GenRequest) -> GenReply:
         async def read(response: httpx.Response, draft: Draft) -> None:
-            draft.take(load_json(await capped(response)))
+            draft.take(load_json(await read_capped(response)))
 
         return await self._converse(request, read, stream=False)
 
@@ -193,7 +193,7 @@ class OpenAIBackbone:
 
             async def answered(response: httpx.Response, dialect: Dialect = dialect) -> GenReply | tuple[int, bytes]:
                 if not 200 <= response.status_code < 300:
-                    return response.status_code, await capped(response)
+                    return response.status_code, await read_capped(response)
                 draft = Draft()
                 await read(response, draft)
                 latency_ms = (self._clock.monotonic() - started) * 1000
@@ -208,7 +208,7 @@ class OpenAIBackbone:
             if status not in (400, 422) or budget.spent:
                 raise _refused(status, raw, budget.calls)
             last = budget.calls + 1 == budget.max_calls
-            narrower = narrowed(dialect, sent, raw.decode("utf-8", "replace"), last=last)
+            narrower = narrow(dialect, sent, raw.decode("utf-8", "replace"), last=last)
             if narrower is None:
                 raise _refused(status, raw, budget.calls)
             dialect = narrower
@@ -217,7 +217,7 @@ class OpenAIBackbone:
 async def _payloads(response: httpx.Response) -> AsyncIterator[Any]:
     """The JSON objects of a streamed reply, also where the server sent it whole."""
     if not response.headers.get("content-type", "").startswith("text/event-stream"):
-        yield load_json(await capped(response))
+        yield load_json(await read_capped(response))
         return
     events = EventStream()
     async for chunk in capped_chunks(response):

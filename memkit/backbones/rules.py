@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from memkit.backbones._rules_answer import answer
 from memkit.backbones._rules_extract import NOT_THE_USER, Reading, read
-from memkit.backbones._rules_manage import Decision, Known, decide, find_forgotten
+from memkit.backbones._rules_manage import KnownMemory, RuleDecision, decide, find_forgotten
 from memkit.backbones._rules_requests import meant, to_forget
 from memkit.roles.base import Prompt
 from memkit.seams.backbone import GenReply, GenRequest, Replies, Usage
@@ -76,12 +76,12 @@ def _is_reask(prompt: Prompt) -> bool:
 
 def _manage(prompt: Prompt) -> tuple[str, str]:
     fact, again = prompt.view.facts[0].text, _is_reask(prompt)
-    known = [Known(one.handle, one.record.text[:_READ], one.whole, one.record.seq) for one in prompt.view.shown]
+    known = [KnownMemory(one.handle, one.record.text[:_READ], one.whole, one.record.seq) for one in prompt.view.shown]
     wanted = to_forget(fact)
     if wanted is not None:
         handles = find_forgotten(wanted, known)[: 1 if again else _MOST_FORGOTTEN]
         return "\n".join(f"DELETE {handle}" for handle in handles) or "NOOP", "" if handles else NOTHING_FORGOTTEN
-    decision = Decision("noop" if meant(fact) else "add") if again else decide(fact, known)
+    decision = RuleDecision("noop" if meant(fact) else "add") if again else decide(fact, known)
     if decision.action == "noop":
         why = KNOWN if decision.handle is not None else NOTHING_CORRECTED
         return ("NOOP" if decision.handle is None else f"NOOP {decision.handle}"), why
@@ -124,7 +124,7 @@ def _fuse(prompt: Prompt) -> tuple[str, str]:
             if wanted is not None:
                 handles = find_forgotten(wanted, _live(standing))[: 1 if again else _MOST_FORGOTTEN]
                 for handle in handles:
-                    _change(standing, Decision("delete", handle), fact, number)
+                    _change(standing, RuleDecision("delete", handle), fact, number)
                 missed += [] if handles else [NOTHING_FORGOTTEN]
                 continue
             decision = decide(fact, [] if again else _live(standing))
@@ -137,11 +137,11 @@ def _fuse(prompt: Prompt) -> tuple[str, str]:
     return "\n".join(lines) or "NOOP", "" if wrote else "; ".join(dict.fromkeys(missed)) or _why_nothing(readings)
 
 
-def _live(standing: Sequence[_Standing]) -> list[Known]:
-    return [Known(at, one.text, one.whole, one.seq) for at, one in enumerate(standing) if one.action != "DELETE"]
+def _live(standing: Sequence[_Standing]) -> list[KnownMemory]:
+    return [KnownMemory(at, one.text, one.whole, one.seq) for at, one in enumerate(standing) if one.action != "DELETE"]
 
 
-def _change(standing: list[_Standing], decision: Decision, fact: str, turn: int) -> None:
+def _change(standing: list[_Standing], decision: RuleDecision, fact: str, turn: int) -> None:
     if decision.handle is None:
         standing.append(_Standing(None, fact, turn, "ADD"))
         return

@@ -88,7 +88,7 @@ def noise_seed(seed: int, key: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}\x1f{key}".encode()).digest()[:4], "big") >> 1
 
 
-def narrowed(dialect: Dialect, sent: Mapping[str, Any], refusal: str, *, last: bool = False) -> Dialect | None:
+def narrow(dialect: Dialect, sent: Mapping[str, Any], refusal: str, *, last: bool = False) -> Dialect | None:
     """The dialect after a 400 or 422 whose body is `refusal`; None where leaving things out cannot help. A refusal
     that names nothing, or that leaves one `last` call, costs all optional parameters at once."""
     text = refusal.casefold()

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from memkit.adapters.plan import AliasState
-from memkit.adapters.registry import ANY, Expected, Known, Registry
+from memkit.adapters.registry import ANY, Expected, RegisteredAdapter, Registry
 from memkit.cli import show
 from memkit.errors import AdapterError, InvalidInput, NotAStore
 from memkit.models import JSON
@@ -40,7 +40,7 @@ DEFAULT_STORE = Path("./memory")
 def list_(store: Store = DEFAULT_STORE, json: Json = False) -> None:
     """Adapters, and what the aliases name."""
     with _registry(store) as registry:
-        known, aliases = registry.known(), registry.aliases()
+        known, aliases = registry.list_known(), registry.aliases()
     if json:
         show.as_json({"adapters": [_known(one) for one in known], "aliases": [_alias(s) for s in aliases.values()]})
         return
@@ -355,7 +355,7 @@ def _alias(state: AliasState) -> JSON:
     }
 
 
-def _known(one: Known) -> JSON:
+def _known(one: RegisteredAdapter) -> JSON:
     return {
         "digest": one.digest,
         "kind": one.kind,
@@ -371,7 +371,7 @@ def _known(one: Known) -> JSON:
     }
 
 
-def _state(one: Known) -> str:
+def _state(one: RegisteredAdapter) -> str:
     words = [f"[red]{one.damaged}[/]"] if one.damaged else ["gated" if one.gated else "[yellow]no gates[/]"]
     return ", ".join([*words, "[red]tainted[/]"] if one.tainted else words)
 

@@ -40,7 +40,7 @@ Embedder = Annotated[
 DEFAULT_STORE = Path("./memory")
 
 
-def opened(
+def open_store(
     store: Path,
     model: str | None = None,
     base_url: str | None = None,
@@ -65,7 +65,7 @@ def there(store: Path) -> None:
         raise NotAStore(f"there is no store at {store}", fix="check --store, or begin one with `memkit add`")
 
 
-def piped() -> str:
+def read_piped() -> str:
     """Standard input. Bytes that are no text there become halves of characters, which the verbs refuse in words."""
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="surrogateescape")
@@ -95,10 +95,10 @@ def add(
     json: Json = False,
 ) -> None:
     """Remember something that was said."""
-    said: dict[str, Any] = {"role": "user", "content": piped() if text == "-" else text}
+    said: dict[str, Any] = {"role": "user", "content": read_piped() if text == "-" else text}
     if speaker:
         said["name"] = speaker
-    with opened(store, model, base_url, embedder, create=True, embeds=infer, redact=redact) as memory:
+    with open_store(store, model, base_url, embedder, create=True, embeds=infer, redact=redact) as memory:
         result = memory.add(said, user_id=user, agent_id=agent, session_id=session, at=at, infer=infer)
     if json:
         show.as_json(result)
@@ -124,7 +124,7 @@ def search(
     json: Json = False,
 ) -> None:
     """Find memories."""
-    with opened(store, embedder=embedder, embeds=True) as memory:
+    with open_store(store, embedder=embedder, embeds=True) as memory:
         hits = memory.search(query, user_id=user, agent_id=agent, k=k, as_of=moment(as_of))
     if json:
         show.as_json({"trace_id": hits.trace_id, "hits": list(hits)})
@@ -147,7 +147,7 @@ def answer(
     json: Json = False,
 ) -> None:
     """Answer a question from memory (needs --model)."""
-    with opened(store, model, base_url, embedder, embeds=True) as memory:
+    with open_store(store, model, base_url, embedder, embeds=True) as memory:
         reply = memory.answer(question, user_id=user, agent_id=agent)
     if json:
         show.as_json(reply)
@@ -170,7 +170,7 @@ def feedback(
     json: Json = False,
 ) -> None:
     """Rate what a search, context or answer led to."""
-    with opened(store) as memory:
+    with open_store(store) as memory:
         one = memory.feedback(trace_id, user_id=user, reward=reward, label=label, expected=expected, comment=comment)
     show.as_json({"feedback_id": one}) if json else show.out.print(f"noted as {one}")
 
@@ -184,9 +184,31 @@ def list_(
     json: Json = False,
 ) -> None:
     """What is remembered of a user."""
-    with opened(store) as memory:
+    with open_store(store) as memory:
         page = memory.list(user_id=user, agent_id=agent, limit=limit)
     show.as_json({"memories": list(page), "cursor": page.cursor}) if json else show.memories(page)
+
+
+@app.command()
+def profile(user: User, store: Store = DEFAULT_STORE, agent: Agent = None, json: Json = False) -> None:
+    """What always matters of a user: every context carries it."""
+    with open_store(store) as memory:
+        found = memory.profile(user_id=user, agent_id=agent)
+    show.as_json({"memories": found}) if json else show.memories(found)
+
+
+@app.command()
+def pin(
+    user: User,
+    memory_id: Annotated[str, typer.Argument()],
+    store: Store = DEFAULT_STORE,
+    let_go: Annotated[bool, typer.Option("--let-go", help="Let it be found like any other again.")] = False,
+    json: Json = False,
+) -> None:
+    """Have every context carry a memory."""
+    with open_store(store) as memory:
+        record = memory.pin(memory_id, user_id=user, pinned=not let_go)
+    show.as_json(record) if json else show.memories([record])
 
 
 @app.command()
@@ -197,7 +219,7 @@ def history(
     json: Json = False,
 ) -> None:
     """Every operation, oldest first."""
-    with opened(store) as memory:
+    with open_store(store) as memory:
         ops = memory.history(user_id=user, memory_id=memory_id)
     show.as_json(ops) if json else show.history(ops)
 
@@ -213,7 +235,7 @@ def undo(
 ) -> None:
     """Take operations back; history keeps both."""
     back_to: Any = moment(since)  # the verb reads a time as text too, and says what is wrong with it
-    with opened(store) as memory:
+    with open_store(store) as memory:
         ops = memory.undo(user_id=user, op_id=op, turn_id=turn, since=back_to)
     show.as_json(ops) if json else show.history(ops, "undone")
     if not ops:
@@ -225,7 +247,7 @@ def parked(
     store: Store = DEFAULT_STORE, user: Annotated[str | None, typer.Option("--user", "-u")] = None, json: Json = False
 ) -> None:
     """Turns that are kept but could not be decided."""
-    with opened(store) as memory:
+    with open_store(store) as memory:
         turns = memory.parked(user_id=user)
     if json:
         show.as_json(turns)
@@ -247,7 +269,7 @@ def retry(
     json: Json = False,
 ) -> None:
     """Decide parked turns again."""
-    with opened(store, model, base_url, embedder, embeds=True) as memory:
+    with open_store(store, model, base_url, embedder, embeds=True) as memory:
         count = memory.retry(user_id=user)
     show.as_json({"retried": count}) if json else show.out.print(f"{count} turns decided again")
     if not count:
@@ -268,7 +290,7 @@ def erase(
     named = next((f"{one!r} of {user!r}" for one in (turn, memory_id, session) if one is not None), repr(user))
     if not yes and not typer.confirm(f"Destroy every trace of {named}? This cannot be undone."):
         raise typer.Exit(4)
-    with opened(store) as memory:
+    with open_store(store) as memory:
         receipt = memory.erase(user_id=user, turn_id=turn, memory_id=memory_id, session_id=session)
     if json:
         show.as_json(receipt)
@@ -287,7 +309,7 @@ def export(
     json: Json = False,
 ) -> None:
     """Write the store (or one user) as JSON lines."""
-    with opened(store) as memory:
+    with open_store(store) as memory:
         count = memory.export(path, user_id=user)
     show.as_json({"records": count, "path": str(path)}) if json else show.out.print(f"{count} records → {path}")
 
@@ -340,7 +362,7 @@ def import_(
     else:
         if not store.exists():
             portability.check(path)  # a bad file begins no store
-        with opened(store, embedder=embedder, create=True) as memory:
+        with open_store(store, embedder=embedder, create=True) as memory:
             found = memory.import_(path, drop_dangling=drop_dangling)
     if json:
         dropped = {"dropped": found.dropped} if drop_dangling else {}
@@ -356,7 +378,7 @@ def import_(
 @app.command()
 def stats(store: Store = DEFAULT_STORE, json: Json = False) -> None:
     """Counts and sizes."""
-    with opened(store) as memory:
+    with open_store(store) as memory:
         found = memory.stats()
     show.as_json(found) if json else show.table(
         "", ["what", "value"], [[k, show.visible(str(v))] for k, v in found.items()]
@@ -376,7 +398,7 @@ def doctor(
     if reembed:
         found = adopt_embedder(store, to_adopt(store, embedder))
     else:
-        with opened(store, embedder=embedder, embeds=repair) as memory:
+        with open_store(store, embedder=embedder, embeds=repair) as memory:
             found = memory.doctor(repair=repair)
     open_ones = [problem for problem in found if not problem.repaired]
     if json:
@@ -400,7 +422,7 @@ def log(
     """The story of decisions: what was said, what was shown, what was decided, what came of it."""
     from memkit.cli import log as story
 
-    with opened(store) as memory:
+    with open_store(store) as memory:
         decisions = story.read(memory, user, trace, last)
     if json:
         for decision in decisions:

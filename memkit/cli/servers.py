@@ -51,7 +51,7 @@ def serve(
     plug: Any = importlib.import_module("memkit_mcp")
 
     def open_memory() -> Memory:
-        return opened(store, model, base_url, embedder, redact)
+        return open_served(store, model, base_url, embedder, redact)
 
     if http:
         tenants = tenants_of(tokens, user, agent)
@@ -88,7 +88,7 @@ def proxy(
 ) -> None:
     """Give memory to any app that speaks the OpenAI or Anthropic API: point its base URL here."""
     plug: Any = importlib.import_module("memkit_openai")
-    with opened(store, model, base_url, embedder, redact) as memory:
+    with open_served(store, model, base_url, embedder, redact) as memory:
         plug.serve_proxy(
             memory,
             upstream,
@@ -100,7 +100,9 @@ def proxy(
         )
 
 
-def opened(store: Path, model: str | None, base_url: str | None, embedder: str | None, redact: str | None) -> Memory:
+def open_served(
+    store: Path, model: str | None, base_url: str | None, embedder: str | None, redact: str | None
+) -> Memory:
     from memkit.memory import Memory
     from memkit.runtime.store_embedder import embedder_for
 

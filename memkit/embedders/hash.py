@@ -15,7 +15,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit.memo import remembered
+from memkit.memo import remember
 from memkit.text.stems import english_stem
 from memkit.text.words import STOP_WORDS, cut_marks, word_of, words
 
@@ -61,7 +61,7 @@ class HashEmbedder:
         return out
 
 
-@remembered(4_096)
+@remember(4_096)
 def _text_vector(text: str, dim: int) -> NDArray[np.float32]:
     """The same text is embedded when it is looked up, when it is stored, and whenever either is replayed."""
     found = [_word_vector(word, dim) for word in _words(text)] or [_word_vector(text, dim)]
@@ -90,7 +90,7 @@ def _words(text: str) -> list[str]:
     return out
 
 
-@remembered(32_768)
+@remember(32_768)
 def _word_vector(word: str, dim: int) -> _Sparse:
     """Positions and values of one word. Long words are rarer and tell more, so they weigh more."""
     root = english_stem(word)

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from memkit.embedders.check import unit_rows
 from memkit.errors import BadReply, EmbedderError, InvalidConfig, ModelError, ModelRefused
-from memkit.net.client import Budget, JsonClient, capped
-from memkit.net.endpoint import configured
+from memkit.net.client import Budget, JsonClient, read_capped
+from memkit.net.endpoint import resolve_endpoint
 from memkit.net.loop import network
 from memkit.net.secret import Secret
 from memkit.seams.clock import Clock, SystemClock
@@ -59,7 +59,7 @@ class OpenAIEmbedder:
             raise InvalidConfig(
                 "batch, deadline_s and dim are positive", why=f"got {batch}, {deadline_s}, {dim}", fix="leave them out"
             )
-        url, key = configured(base_url, api_key, default_url=DEFAULT_URL, allow_insecure=allow_insecure)
+        url, key = resolve_endpoint(base_url, api_key, default_url=DEFAULT_URL, allow_insecure=allow_insecure)
         self._url = str(url)
         native = NATIVE_DIMS.get(model)
         self._model, self._dim, self._batch, self._deadline_s = model, dim or native, batch, deadline_s
@@ -135,7 +135,7 @@ class OpenAIEmbedder:
             body["dimensions"] = self._dim
 
         async def read(response: httpx.Response) -> NDArray[np.float32]:
-            raw = await capped(response, MAX_REPLY_BYTES)
+            raw = await read_capped(response, MAX_REPLY_BYTES)
             if response.status_code != 200:
                 raise _refused(response.status_code)
             return unit_rows(_vectors(raw, len(batch)), len(batch), dim, f"openai:{self._model}")

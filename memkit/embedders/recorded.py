@@ -55,7 +55,7 @@ def name_of(identity: str) -> str | None:
     return f"openai:{found['model']}" if found else None
 
 
-def remade(identity: str, *, asked: bool = False) -> Embedder | None:
+def remake(identity: str, *, asked: bool = False) -> Embedder | None:
     """The embedder of this identity; None where its name does not tell how to make it. Queries go to an endpoint only
     where the user chose one: `asked`, or with OPENAI_BASE_URL, or by the name of one of OpenAI's own models."""
     from memkit.embedders import make_embedder

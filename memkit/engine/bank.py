@@ -91,9 +91,9 @@ class LiveBank:
         return cls(BankIndex.build(records, vectors), seq, BankState({record.id: record for record in records}, seq))
 
     @classmethod
-    def joined(cls, parts: Sequence[LiveBank]) -> LiveBank:
+    def join(cls, parts: Sequence[LiveBank]) -> LiveBank:
         """Several banks of one user as one, to be read."""
-        return cls(BankIndex.joined([part.index for part in parts]), max(part.seq for part in parts))
+        return cls(BankIndex.join([part.index for part in parts]), max(part.seq for part in parts))
 
     def __len__(self) -> int:
         return len(self.state if self._index is None else self._index)
@@ -105,7 +105,7 @@ class LiveBank:
             return len(self._index) - int(self._index.kinds["turn"].sum())
         return sum(record.kind != "turn" for record in self.state.values())
 
-    def said(self, turns: Collection[str]) -> list[MemoryRecord]:
+    def words_said(self, turns: Collection[str]) -> list[MemoryRecord]:
         """The words that were said in this bank; `turns` are those that must be among them."""
         return [record for record in self.state if record.kind == "turn"]
 
@@ -123,6 +123,10 @@ class LiveBank:
         return LiveBank(
             _Step(self if step is None else step.start, weakref.ref(self), changed, removed, embedder), state.seq, state
         )
+
+    def by_now(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord | None]:
+        """What became of records of this bank."""
+        return [self.state.get(record.id) for record in records]
 
     def drawn_from(self, turns: Sequence[Turn]) -> list[MemoryRecord]:
         """The memories that name one of these turns as a source."""
@@ -165,4 +169,4 @@ def _updated(
     if not changed and not removed:
         return index
     vectors = embedder.embed([embed_text(record) for record in changed]) if changed else ()
-    return index.updated(list(zip(changed, vectors, strict=True)), removed)
+    return index.with_changes(list(zip(changed, vectors, strict=True)), removed)

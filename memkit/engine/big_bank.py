@@ -34,8 +34,8 @@ class Narrow(Protocol):
 class StoredView(BankView, Protocol):
     """A bank that is looked up memory by memory."""
 
-    def written_by(self, intake_id: str) -> list[str]:
-        """The memories that an `add` call had to do with."""
+    def written_by(self, intake_ids: Sequence[str]) -> list[MemoryRecord]:
+        """The live memories that some `add` calls had to do with."""
         ...
 
 
@@ -60,7 +60,7 @@ class BigBank:
     def memories(self) -> int:
         return self.size
 
-    def said(self, turns: Collection[str]) -> list[MemoryRecord]:
+    def words_said(self, turns: Collection[str]) -> list[MemoryRecord]:
         """The words of these turns: the bank is too large to be looked through."""
         return [record for turn in sorted(turns) if (record := self.state.get(turn)) is not None]
 
@@ -70,12 +70,16 @@ class BigBank:
         grown = sum((op.after is not None) - (op.before is not None) for op in ops)
         return replace(self, seq=ops[-1].seq, size=self.size + grown, ahead=(*self.ahead, *ops))
 
+    def by_now(self, records: Sequence[MemoryRecord]) -> list[MemoryRecord | None]:
+        """What the decision in progress has made of records of this bank."""
+        images = {op.memory_id: op.after for op in self.ahead}
+        return [images.get(record.id, record) for record in records]
+
     def drawn_from(self, turns: Sequence[Turn]) -> list[MemoryRecord]:
         """The memories that name one of these turns as a source."""
         said = {turn.turn_id for turn in turns}
-        calls = dict.fromkeys(turn.intake_id for turn in turns)
-        written = dict.fromkeys(memory_id for call in calls for memory_id in self.view.written_by(call))
-        records = filter(None, map(self.state.get, written))
+        written = self.view.written_by(list(dict.fromkeys(turn.intake_id for turn in turns)))
+        records = [record for record in self.by_now(written) if record is not None]
         return [record for record in records if not said.isdisjoint(record.source_turns)]
 
     def candidates(

@@ -27,6 +27,7 @@ from memkit.roles import Extractor, Fact, Fused, Manager, Prompt, Shown
 from memkit.seams.backbone import Sampling
 from memkit.seams.embedder import Embedder
 from memkit.text.requests import asks_to_forget
+from memkit.text.standing import stands
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +87,13 @@ def _about_words(task: Task, drafts: Sequence[OpDraft]) -> list[OpDraft]:
     ended = [record for one in deletions if one.memory_id and (record := task.live.state.get(one.memory_id))]
     ended += asked_to_end(task.turns)
     if ended or any(asks_to_forget(turn.text) for turn in task.turns):
-        said = task.live.said({turn for record in ended for turn in record.source_turns} | new)
+        said = task.live.words_said({turn for record in ended for turn in record.source_turns} | new)
         more += words_that_end(ended, said, new=new, decision_id=deletions[0].decision_id if deletions else "")
     if task.hide_covered:
         gone = {draft.memory_id for draft in more}
-        more += [one for one in words_that_are_covered(drafts, task.live.said(new), new) if one.memory_id not in gone]
+        more += [
+            one for one in words_that_are_covered(drafts, task.live.words_said(new), new) if one.memory_id not in gone
+        ]
     return more
 
 
@@ -105,7 +108,7 @@ def _split(
     live, drafts, ops = task.live, list[OpDraft](), list[Op]()
     for fact in facts:
         live = live.after(ops, embedder)
-        shown = shortlist.shown(live, [fact.text], each=served.candidates, room=served.candidates)
+        shown = shortlist.pick(live, [fact.text], each=served.candidates, room=served.candidates)
         prompt = manager.render(fact, shown, task.turns)
         call = _call(task, prompt, shown, calls)
         ops = yield from _ask_for_ops(task, served, call, manager.parse, live)
@@ -116,7 +119,7 @@ def _split(
 def _fused(task: Task, served: ServedWith, embedder: Embedder, calls: list[ModelCall]) -> Steps[list[OpDraft]]:
     texts = [turn.text for turn in task.turns if turn.role in ("user", "assistant")] or [task.turns[-1].text]
     shortlist = _shortlist(task, embedder)
-    shown = shortlist.shown(task.live, texts, each=served.candidates, room=served.fused_candidates)
+    shown = shortlist.pick(task.live, texts, each=served.candidates, room=served.fused_candidates)
     role = Fused(served.instructions, served.style("fused"))
     prompt = role.render(task.turns, shown, _earlier(task))
     shown = tuple(prompt.view.shown)  # the prompt's budget may have cut some
@@ -142,6 +145,7 @@ def _ask_for_ops(
                 draft,
                 decision_id=call.decision_id,
                 metadata=_carried(draft, task.turns, shown),
+                standing=(task.edition > 2 and _stands(draft)) or None,
                 expires_at=task.expires_at if draft.action == "add" else None,
             )
             for draft in asked
@@ -151,6 +155,10 @@ def _ask_for_ops(
 
     yield from ask_until_readable(call, parse, served.reasks, check)
     return ops
+
+
+def _stands(draft: OpDraft) -> bool:
+    return draft.action in ("add", "update") and draft.origin == "user" and stands(draft.text or "")
 
 
 def _carried(draft: OpDraft, turns: Sequence[Turn], shown: Mapping[str, MemoryRecord]) -> dict[str, Any] | None:

@@ -57,11 +57,11 @@ def decision_record(
                 "reply": a.reply.text if a.reply else None,
                 "finish": a.reply.finish if a.reply else "error",
                 "calls": a.reply.usage.calls if a.reply else 0,
-                "error": described(a.error),
+                "error": describe_error(a.error),
             }
             for a in call.attempts
         ],
-        "parse": {"ok": call.error is None, "repairs": list(call.repairs), "error": described(call.error)},
+        "parse": {"ok": call.error is None, "repairs": list(call.repairs), "error": describe_error(call.error)},
         "drafts": [{"action": draft.action, "memory_id": draft.memory_id, "text": draft.text} for draft in call.drafts],
         "source_turns": list(source_turns),
     }
@@ -123,7 +123,7 @@ def candidate(shown: Shown) -> JSON:
     }
 
 
-def described(error: MemkitError | None) -> JSON | None:
+def describe_error(error: MemkitError | None) -> JSON | None:
     """An error in the log: its class and words. Messages hold no content by rule, so neither does this."""
     if error is None:
         return None

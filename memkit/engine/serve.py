@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memkit.memo import remembered
+from memkit.memo import remember
 from memkit.models import MemoryRecord
 from memkit.retrieval import BankIndex, Query, RankerWeights, Scored, rank
 from memkit.retrieval.weights import DEFAULT
@@ -92,10 +92,10 @@ def _carries(whole: str, part: str) -> bool:
     return len(said & _content(whole)) >= _CARRIED * len(said)
 
 
-@remembered(8_192)
+@remember(8_192)
 def _content(text: str) -> frozenset[str]:
     return frozenset(terms(text)) - _WRITTEN
 
 
-_WRITTEN = frozenset(terms("user users user's"))
-"""What managers write where people say "I"."""
+_WRITTEN = frozenset(terms("user users user's im ive"))
+"""What managers write where people say "I", and what people type for it."""

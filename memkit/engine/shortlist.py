@@ -34,7 +34,7 @@ class Shortlist:
         self._edition = edition
         self._brought: list[Scored] | None = None
 
-    def shown(self, live: LiveBank | BigBank, texts: Sequence[str], *, each: int, room: int) -> tuple[Shown, ...]:
+    def pick(self, live: LiveBank | BigBank, texts: Sequence[str], *, each: int, room: int) -> tuple[Shown, ...]:
         """At most `room` memories. A bank that fits is shown whole; of a larger one, half is for what is nearest to the
         new `texts` (the best `each` of every text first), the rest for what the EARLIER turns bring; what one of them
         does not need, the other has."""
@@ -52,8 +52,12 @@ class Shortlist:
         """What the EARLIER turns bring, as the bank has it by now: the call before may have changed it."""
         if self._brought is None:
             self._brought = self._bring(live, room) if self._earlier else []
-        records = [(one, live.state.get(one.record.id)) for one in self._brought]
-        return [replace(one, record=record) for one, record in records if record is not None]
+        records = live.by_now([one.record for one in self._brought])
+        return [
+            replace(one, record=record)
+            for one, record in zip(self._brought, records, strict=True)
+            if record is not None
+        ]
 
     def _bring(self, live: LiveBank | BigBank, room: int) -> list[Scored]:
         """What was drawn from the EARLIER turns; where that is little, also what is near to their words."""

@@ -16,6 +16,7 @@ from memkit.models import MemoryRecord, OpDraft, Turn
 from memkit.roles.recalled import strip_recalled
 from memkit.text.passages import sentences, windows
 from memkit.text.requests import asks_to_forget, named_to_forget
+from memkit.text.standing import stands
 from memkit.text.words import terms
 
 _ROLES = frozenset({"user", "assistant", "tool"})
@@ -45,6 +46,7 @@ def words_of(turns: Sequence[Turn], expires_at: datetime | None = None) -> list[
             origin=turn.origin,
             expires_at=expires_at,
             trainable=turn.trainable,
+            standing=turn.role == "user" and turn.origin == "user" and stands(window),
             content_salt=row_id(turn.turn_id, number),
         )
         for turn in turns

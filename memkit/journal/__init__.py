@@ -8,7 +8,7 @@ from memkit.journal.records import (
     FeedbackRecord,
     Intake,
     IntakeState,
-    Problem,
+    JournalProblem,
     Trace,
     UserInfo,
 )
@@ -23,7 +23,7 @@ __all__ = [
     "Intake",
     "IntakeState",
     "Journal",
-    "Problem",
+    "JournalProblem",
     "Trace",
     "UserInfo",
 ]

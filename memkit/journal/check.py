@@ -10,7 +10,7 @@ from memkit.errors import StoreDamaged
 from memkit.journal.codec import TURN_COLUMNS, turn_from, unpack, unpack_text
 from memkit.journal.engine import Tx
 from memkit.journal.oplog import read_live, read_ops
-from memkit.journal.records import Problem, UserInfo
+from memkit.journal.records import JournalProblem, UserInfo
 from memkit.models import Bank, MemoryRecord, content_hash, digest
 from memkit.ops import BankState
 
@@ -70,21 +70,21 @@ _ROW_RULES = (
 )
 
 
-def find_problems(tx: Tx) -> list[Problem]:
-    found = [Problem(kind, str(row[0]), what) for kind, what, sql in _ROW_RULES for row in tx.all(sql)]
+def find_problems(tx: Tx) -> list[JournalProblem]:
+    found = [JournalProblem(kind, str(row[0]), what) for kind, what, sql in _ROW_RULES for row in tx.all(sql)]
     for bank_id, user_id, agent_id in tx.all("SELECT id, user_id, agent_id FROM banks ORDER BY id"):
         try:
             found += _check_bank(tx, bank_id, Bank(user_id, agent_id))
         except StoreDamaged as error:
-            found.append(Problem("checksum", f"bank {bank_id}", error.what))
+            found.append(JournalProblem("checksum", f"bank {bank_id}", error.what))
     try:
         found += _check_content(tx)
     except StoreDamaged as error:
-        found.append(Problem("checksum", "content", error.what))
+        found.append(JournalProblem("checksum", "content", error.what))
     return found
 
 
-def _check_bank(tx: Tx, bank_id: int, bank: Bank) -> Iterator[Problem]:
+def _check_bank(tx: Tx, bank_id: int, bank: Bank) -> Iterator[JournalProblem]:
     """heads must be the fold of the log, and each before-image the state that the op met."""
     state, after = BankState(), 0
     while page := read_ops(
@@ -105,38 +105,38 @@ def _check_bank(tx: Tx, bank_id: int, bank: Bank) -> Iterator[Problem]:
             if op.memory_id is not None:
                 before = met[op.memory_id] if op.memory_id in met else state.get(op.memory_id)
                 if before != op.before:
-                    yield Problem("log", op.op_id, "its before-image is not the state that the log leads to")
+                    yield JournalProblem("log", op.op_id, "its before-image is not the state that the log leads to")
                 met[op.memory_id] = op.after
             fact = op.after if op.after is not None and op.after.kind == "fact" else None
             if fact is not None and fact.content_hash != content_hash(fact.text):
-                yield Problem("log", op.op_id, "its content hash is not that of its text")
+                yield JournalProblem("log", op.op_id, "its content hash is not that of its text")
         state, after = state.fold(page), page[-1].seq
     live = [record for _, record in read_live(tx, bank=bank, user_id=None, kinds=None, after_seq=0, limit=None)]
     if live != list(state):
-        yield Problem("heads", f"bank {bank_id}", "the live memories are not the fold of the log")
+        yield JournalProblem("heads", f"bank {bank_id}", "the live memories are not the fold of the log")
     keys = tx.all("SELECT memory_id, revision, kind, hash FROM heads WHERE bank = ? ORDER BY seq", (bank_id,))
     if keys != [(r.id, r.revision, r.kind, bytes.fromhex(r.content_hash)) for r in live]:
-        yield Problem("heads", f"bank {bank_id}", "a head does not carry the key of its memory")
+        yield JournalProblem("heads", f"bank {bank_id}", "a head does not carry the key of its memory")
 
 
-def _check_content(tx: Tx) -> Iterator[Problem]:
+def _check_content(tx: Tx) -> Iterator[JournalProblem]:
     for row in tx.all(f"SELECT {TURN_COLUMNS} FROM turns t"):
         try:
             turn_from(row, "", Bank(""))
         except StoreDamaged as error:
-            yield Problem("checksum", row[0], error.what)
+            yield JournalProblem("checksum", row[0], error.what)
     for key, data in tx.all("SELECT hash, data FROM blobs"):
         try:
             if digest(unpack_text(data, "")) != key.hex():
-                yield Problem("checksum", key.hex(), "the blob is not what its hash says")
+                yield JournalProblem("checksum", key.hex(), "the blob is not what its hash says")
         except StoreDamaged:
-            yield Problem("checksum", key.hex(), "the blob cannot be read")
+            yield JournalProblem("checksum", key.hex(), "the blob cannot be read")
     for table, name in (("decisions", "decision_id"), ("traces", "trace_id")):
         for key, payload in tx.all(f"SELECT {name}, payload FROM {table} WHERE length(payload) > 0"):
             try:
                 unpack(payload, name)
             except (StoreDamaged, ValueError):
-                yield Problem("checksum", key, "the payload cannot be read")
+                yield JournalProblem("checksum", key, "the payload cannot be read")
 
 
 def read_users(tx: Tx) -> list[UserInfo]:

@@ -42,7 +42,7 @@ def unpack_text(data: bytes, where: str) -> str:
     try:
         return zlib.decompress(data).decode()
     except (zlib.error, UnicodeDecodeError) as error:
-        raise damaged(where) from error
+        raise damage_error(where) from error
 
 
 def unpack(data: bytes, where: str) -> JSON:
@@ -56,7 +56,7 @@ def crc(*parts: str | bytes | None) -> int:
     return value
 
 
-def damaged(where: str) -> StoreDamaged:
+def damage_error(where: str) -> StoreDamaged:
     return StoreDamaged(
         f"{where} of the journal does not match its checksum",
         why="the file was changed outside of memkit, or the disk returned other bytes than were written",
@@ -90,7 +90,7 @@ def turn_row(turn: Turn, intake: int, bank: int) -> Row:
 def turn_from(row: Row, intake_id: str, bank: Bank) -> Turn:
     turn_id, position, role, text, at, speaker, session_id, origin, metadata, at_given, trainable, checksum = row
     if checksum != _turn_crc(turn_id, text, at, metadata):
-        raise damaged(f"turn {turn_id}")
+        raise damage_error(f"turn {turn_id}")
     return Turn(
         turn_id=turn_id,
         intake_id=intake_id,
@@ -210,6 +210,8 @@ def _image(record: MemoryRecord, op: Op) -> str:
         out["trust"] = record.trust
     if not record.trainable:
         out["trainable"] = False
+    if record.standing:
+        out["standing"] = True
     return to_json(out)
 
 
@@ -217,7 +219,7 @@ def image_from(row: Row) -> MemoryRecord:
     """`row` is IMAGE_COLUMNS of the op that wrote the state."""
     memory_id, image, key, seq, at, recorded_at, checksum = row
     if not image or checksum != crc(memory_id, image, key, at):
-        raise damaged(f"the image at sequence number {seq}")
+        raise damage_error(f"the image at sequence number {seq}")
     raw: Mapping[str, Any] = json.loads(image)
     return MemoryRecord(
         id=memory_id,
@@ -236,6 +238,7 @@ def image_from(row: Row) -> MemoryRecord:
         trust=raw.get("trust", 1.0),
         expires_at=parse_time(raw.get("expires_at")),
         trainable=raw.get("trainable", True),
+        standing=raw.get("standing", False),
         content_hash=key.hex(),
         seq=seq,
     )

@@ -157,7 +157,7 @@ def _mark_deleted(tx: Tx, erasure_id: str, counts: Mapping[str, int], now: datet
     )
 
 
-def unscrubbed(tx: Tx) -> list[str]:
+def list_unscrubbed(tx: Tx) -> list[str]:
     return [row[0] for row in tx.all("SELECT erasure_id FROM erasures WHERE state = 'deleted' ORDER BY n")]
 
 
@@ -165,7 +165,7 @@ def mark_done(tx: Tx, erasure_ids: list[str]) -> None:
     tx.many("UPDATE erasures SET state = 'done' WHERE erasure_id = ?", [(name,) for name in erasure_ids])
 
 
-def begun(tx: Tx) -> list[str]:
+def list_begun(tx: Tx) -> list[str]:
     """Users whose erasure was begun and whose rows are still there."""
     return [row[0] for row in tx.all(f"SELECT user_id FROM erasures WHERE {_BEGUN} AND counts = '{{}}' ORDER BY n")]
 

@@ -231,6 +231,7 @@ _IMAGE = _object(
         "seq": _number(1),
     },
     confirmed_at=aware,
+    standing=_flag,
 )
 
 _RECORDS: dict[str, dict[str, Check]] = {

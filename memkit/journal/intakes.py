@@ -54,7 +54,7 @@ def insert(
     return number
 
 
-def replayed(tx: Tx, intake: Intake, bank: int) -> str | None:
+def find_replayed(tx: Tx, intake: Intake, bank: int) -> str | None:
     """The id of the intake that was accepted under the same key before."""
     row = tx.one(
         "SELECT d.body, i.intake_id FROM idempotency d JOIN intakes i ON i.n = d.intake WHERE d.bank = ? AND d.key = ?",
@@ -101,7 +101,7 @@ def take(tx: Tx, number: int, worker_id: str) -> Claim:
     return Claim(found.intake, found.attempts, worker_id)
 
 
-def held(tx: Tx, claim: Claim) -> int:
+def check_claim(tx: Tx, claim: Claim) -> int:
     """The number of the claimed intake; `Conflict` when the claim is no longer ours."""
     row = tx.one(
         "SELECT n FROM intakes WHERE intake_id = ? AND status = 0 AND claimed_by = ? AND attempts = ?",

@@ -27,8 +27,8 @@ from memkit.journal.records import (
     FeedbackRecord,
     Intake,
     IntakeState,
+    JournalProblem,
     Part,
-    Problem,
     Trace,
 )
 from memkit.journal.schema import FORMAT
@@ -134,7 +134,7 @@ class Journal(JournalReader):
         with self._engine.write() as tx:
             bank = oplog.make_bank(tx, intake.bank)
             if intake.idempotency_key is not None:
-                earlier = intakes.replayed(tx, intake, bank)
+                earlier = intakes.find_replayed(tx, intake, bank)
                 if earlier is not None:
                     return self._replay(tx, earlier)
             ops: list[Op] = []
@@ -193,19 +193,19 @@ class Journal(JournalReader):
         """Whether the claim still stands."""
         with self._engine.read() as tx:
             try:
-                intakes.held(tx, claim)
+                intakes.check_claim(tx, claim)
             except Conflict:
                 return False
         return True
 
     def release(self, claim: Claim) -> None:
         with self._engine.write(durable=False) as tx:
-            intakes.release(tx, intakes.held(tx, claim))
+            intakes.release(tx, intakes.check_claim(tx, claim))
         self._signal()
 
     def park(self, claim: Claim, *, reason: str, detail: str) -> None:
         with self._engine.write() as tx:
-            intakes.park(tx, intakes.held(tx, claim), reason, detail)
+            intakes.park(tx, intakes.check_claim(tx, claim), reason, detail)
         self._signal()
 
     def retry(self, intake_ids: Sequence[str] | None = None, bank: Bank | None = None) -> int:
@@ -257,7 +257,7 @@ class Journal(JournalReader):
         led to them. With `claim` the intake is finished by it, and nothing is written when the claim was lost; with
         `expected_seq`, nothing when the bank has a newer op than that."""
         with self._engine.write() as tx:
-            number = intakes.held(tx, claim) if claim else None
+            number = intakes.check_claim(tx, claim) if claim else None
             bank_id = oplog.make_bank(tx, bank)
             if expected_seq is not None and oplog.bank_seq(tx, bank_id) != expected_seq:
                 raise Conflict("the bank was written to meanwhile", fix="read it again and decide on what it holds now")
@@ -352,7 +352,7 @@ class Journal(JournalReader):
 
     def _finish_scrubbing(self) -> None:
         with self._engine.read() as tx:
-            open_ones = erase.unscrubbed(tx)
+            open_ones = erase.list_unscrubbed(tx)
         if not open_ones:
             return
         self._engine.scrub()
@@ -368,9 +368,9 @@ class Journal(JournalReader):
         self._signal()
         return loader.written
 
-    def check(self) -> list[Problem]:
+    def check(self) -> list[JournalProblem]:
         """Everything that is wrong with the journal; an empty list when all of its promises hold."""
-        problems = [Problem("file", "journal.sqlite", found) for found in self._engine.integrity()]
+        problems = [JournalProblem("file", "journal.sqlite", found) for found in self._engine.integrity()]
         with self._engine.read() as tx:
             return problems + checking.find_problems(tx)
 

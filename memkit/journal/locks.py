@@ -45,7 +45,7 @@ class StoreLocks:
     @classmethod
     def attach(cls, folder: Path, *, patience: float = 60.0) -> StoreLocks:
         key = os.path.realpath(folder)
-        with _Guard.mutex:
+        with _OpenGuard.mutex:
             locks = _OPEN.get(key)
             if locks is None:
                 locks = _OPEN[key] = cls(Path(key), patience)
@@ -53,7 +53,7 @@ class StoreLocks:
             return locks
 
     def close(self) -> None:
-        with _Guard.mutex:
+        with _OpenGuard.mutex:
             self._users -= 1
             if self._users:
                 return
@@ -304,7 +304,7 @@ class _SharedExclusive:
             self._writers.release()
 
 
-class _Guard:
+class _OpenGuard:
     mutex = threading.Lock()
 
 
@@ -312,7 +312,7 @@ _OPEN: dict[str, StoreLocks] = {}
 
 
 def _after_fork_in_child() -> None:
-    _Guard.mutex = threading.Lock()
+    _OpenGuard.mutex = threading.Lock()
     for locks in list(_OPEN.values()):
         locks.after_fork_in_child()
 

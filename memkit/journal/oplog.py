@@ -173,6 +173,16 @@ def read_one(tx: Tx, user_id: str, memory_id: str) -> tuple[Bank, MemoryRecord] 
     return (Bank(row[0], row[1]), image_from(row[2:])) if row else None
 
 
+def read_written(tx: Tx, bank: Bank, intake_ids: Sequence[str]) -> list[MemoryRecord]:
+    rows = tx.all(
+        f"SELECT {IMAGE_COLUMNS} FROM banks b JOIN heads h ON h.bank = b.id JOIN ops o ON o.seq = h.seq"
+        " WHERE b.user_id = ? AND b.agent_id = ? AND h.memory_id IN (SELECT w.memory_id FROM intakes i"
+        f" JOIN ops w ON w.intake = i.n WHERE i.intake_id IN ({marks(intake_ids)}))",
+        (bank.user_id, bank.agent_id, *intake_ids),
+    )
+    return [image_from(row) for row in rows]
+
+
 def marks(values: Iterable[Any]) -> str:
     return ",".join("?" for _ in values)
 

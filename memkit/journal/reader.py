@@ -36,7 +36,7 @@ class JournalReader:
         with self._engine.read() as tx:
             return intakes.pending_count(tx, bank)
 
-    def parked(self, user_id: str | None = None) -> list[IntakeState]:
+    def list_parked(self, user_id: str | None = None) -> list[IntakeState]:
         where, params = oplog.scope("b", None, user_id)
         with self._engine.read() as tx:
             return intakes.read_states(tx, f"i.status = 2 AND {where}", params)
@@ -171,6 +171,11 @@ class JournalReader:
         with self._engine.read() as tx:
             return oplog.read_one(tx, user_id, memory_id)
 
+    def written_by(self, bank: Bank, intake_ids: Sequence[str]) -> list[MemoryRecord]:
+        """The live memories that these `add` calls had to do with."""
+        with self._engine.read() as tx:
+            return oplog.read_written(tx, bank, intake_ids)
+
     def find(self, bank: Bank, content_hash: str) -> str | None:
         """The live memory of this content."""
         with self._engine.read() as tx:
@@ -230,7 +235,7 @@ class JournalReader:
         with self._engine.read() as tx:
             return tx.one("SELECT 1 FROM decisions WHERE decision_id = ?", (decision_id,)) is not None
 
-    def unsealed(self, *, after: int = 0, limit: int = _PAGE) -> list[tuple[int, DecisionRecord]]:
+    def read_unsealed(self, *, after: int = 0, limit: int = _PAGE) -> list[tuple[int, DecisionRecord]]:
         """Decisions whose payload is still in the journal, in order, each with its number."""
         with self._engine.read() as tx:
             return trail.read_unsealed(tx, after, limit)
@@ -308,7 +313,7 @@ class JournalReader:
 
     def unfinished_erasures(self) -> list[str]:
         with self._engine.read() as tx:
-            return erase.begun(tx)
+            return erase.list_begun(tx)
 
     def unfinished_parts(self) -> list[tuple[str, Part]]:
         """Of users who stay: what of them is still to be erased."""

@@ -149,7 +149,7 @@ class ErasureReceipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class JournalProblem:
     """One thing that `check` found to be wrong; `where` names the row, never its content."""
 
     kind: str

@@ -66,7 +66,7 @@ class SharedWriter:
         self._await_commit(group)
 
     @contextmanager
-    def paused(self) -> Generator[None]:
+    def pause(self) -> Generator[None]:
         """Nobody writes meanwhile, and nothing is left uncommitted."""
         self._take_turn()
         try:

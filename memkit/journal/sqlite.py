@@ -110,7 +110,7 @@ class SqliteEngine:
             except sqlite3.OperationalError as error:
                 code = getattr(error, "sqlite_errorcode", None)
                 if code is None:  # Python's own: a text that is no UTF-8, which its message quotes
-                    raise codec.damaged("a row") from None
+                    raise codec.damage_error("a row") from None
                 if (code & 0xFF) not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL):
                     raise
                 now = time.monotonic()
@@ -253,7 +253,7 @@ class SqliteEngine:
         self._alone(["PRAGMA wal_checkpoint(TRUNCATE)"])
 
     def _alone(self, statements: Sequence[str]) -> None:
-        with self._using(), self._writer.paused():
+        with self._using(), self._writer.pause():
             connection = self._translated(self._connect)
             try:
                 for statement in statements:

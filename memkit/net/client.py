@@ -159,7 +159,7 @@ class JsonClient:
         return self._open[1], self._open[2]
 
 
-async def capped(response: httpx.Response, max_bytes: int = MAX_REPLY_BYTES) -> bytes:
+async def read_capped(response: httpx.Response, max_bytes: int = MAX_REPLY_BYTES) -> bytes:
     """The whole body, or `ReplyTooLarge` as soon as it exceeds the cap."""
     body = bytearray()
     async for chunk in capped_chunks(response, max_bytes):

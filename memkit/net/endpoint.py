@@ -9,7 +9,7 @@ from memkit.net.secret import Secret
 from memkit.net.urls import BaseURL, check_base_url
 
 
-def configured(
+def resolve_endpoint(
     base_url: str | None, api_key: str | Secret | None, *, default_url: str, allow_insecure: bool
 ) -> tuple[BaseURL, Secret | None]:
     """OPENAI_BASE_URL and OPENAI_API_KEY belong together: a key from the environment never goes to an endpoint that

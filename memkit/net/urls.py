@@ -121,7 +121,7 @@ def literal(host: str) -> Address | None:
 
 def forbidden(ip: Address) -> str:
     """Why an address is never called, whatever the configuration; "" where it may be."""
-    ip = embedded(ip) or ip
+    ip = ipv4_inside(ip) or ip
     if ip in _METADATA_ADDRESSES:
         return "it is the metadata service of a cloud"
     if ip.is_link_local:
@@ -140,7 +140,7 @@ def check_resolved(url: BaseURL, address: str) -> None:
     ip = literal(address.split("%", 1)[0])
     why = "it is no IP address" if ip is None else forbidden(ip)
     if ip is not None and not why:
-        loops = (embedded(ip) or ip).is_loopback
+        loops = (ipv4_inside(ip) or ip).is_loopback
         if loops and not url.local and not url.allow_insecure:
             why = "a public name that leads to this machine is how name servers are turned against it"
         elif url.local and not loops:
@@ -154,7 +154,7 @@ def check_resolved(url: BaseURL, address: str) -> None:
         )
 
 
-def embedded(ip: Address) -> ipaddress.IPv4Address | None:
+def ipv4_inside(ip: Address) -> ipaddress.IPv4Address | None:
     """The IPv4 address inside a transitional IPv6 form."""
     if isinstance(ip, ipaddress.IPv4Address):
         return None
@@ -175,7 +175,7 @@ def _host(host: str, *, bracketed: bool) -> str:
         ip = literal(host) if "%" not in host else None
         if not isinstance(ip, ipaddress.IPv6Address):
             raise _refused("its host is no plain IPv6 address")
-        if embedded(ip) is not None:
+        if ipv4_inside(ip) is not None:
             raise _refused("it hides an IPv4 address in an IPv6 one", fix="write the IPv4 address itself")
         return ip.compressed
     labels = host.split(".")

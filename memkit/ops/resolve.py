@@ -4,7 +4,8 @@
 or none. It decides nothing about quality; it says what an operation does:
 
 - ADD of content that the bank already holds is a NOOP that joins the source turns. Where it lasts longer than the
-  memory would (its end is later, or there is none; the memory may have ended already), it is an UPDATE of that end.
+  memory would (its end is later, or there is none; the memory may have ended already), it is an UPDATE of that end;
+  where it is to stand and does not yet, an UPDATE of that.
 - UPDATE keeps the id, raises the revision, joins the source turns; an update that changes nothing is a NOOP.
   An update into the content of another live memory is refused.
 - DELETE ends the memory; its before-image stays in the log.
@@ -30,8 +31,9 @@ from memkit.ops.state import BankState
 
 EDITION = 3
 """Of the rules of deciding. Each decision records the one that it was made by, and is replayed by it. In 1, as up to
-version 0.1.0, what was said again took the time of that, and no manager was shown what the EARLIER turns are about. Up
-to 2, EARLIER turns were shown with what had been ended of them."""
+version 0.1.0, what was said again took the time of that, and no manager was shown what the EARLIER turns are about.
+Up to 2, nothing that was written was marked as standing, and EARLIER turns were shown with what had been ended of
+them."""
 FIRST_SOURCES, LATEST_SOURCES = 8, 24
 """Source turns that a memory names at most: the first ones, and the latest."""
 
@@ -167,6 +169,7 @@ def _add(view: _Overlay, draft: OpDraft, context: Context, op_id: str, seq: int)
         trust=1.0 if draft.trust is None else draft.trust,
         expires_at=draft.expires_at,
         trainable=draft.trainable,
+        standing=bool(draft.standing),
         content_hash=key,
         seq=seq,
     )
@@ -175,9 +178,14 @@ def _add(view: _Overlay, draft: OpDraft, context: Context, op_id: str, seq: int)
 
 def _said_again(twin: MemoryRecord, draft: OpDraft, context: Context, seq: int) -> _Resolved:
     joined, ends = _join(twin, draft, context, seq), draft.expires_at
-    if twin.expires_at is None or (ends is not None and ends <= twin.expires_at):
+    lasts = twin.expires_at is not None and (ends is None or ends > twin.expires_at)
+    standing = twin.standing or bool(draft.standing)
+    if not lasts and standing == twin.standing:
         return "noop", twin.id, twin, joined
-    after = replace(joined, expires_at=ends, updated_at=context.now, revision=twin.revision + 1, seq=seq)
+    ends = ends if lasts else twin.expires_at
+    after = replace(
+        joined, standing=standing, expires_at=ends, updated_at=context.now, revision=twin.revision + 1, seq=seq
+    )
     return "update", twin.id, twin, after
 
 
@@ -187,7 +195,9 @@ def _update(view: _Overlay, draft: OpDraft, context: Context, seq: int) -> _Reso
     metadata = target.metadata if draft.metadata is None else dict(draft.metadata)
     trust = target.trust if draft.trust is None else draft.trust
     expires_at = target.expires_at if draft.expires_at is None else draft.expires_at
-    if (text, metadata, trust, expires_at) == (target.text, target.metadata, target.trust, target.expires_at):
+    standing = target.standing if draft.standing is None else draft.standing
+    before = (target.text, target.metadata, target.trust, target.expires_at, target.standing)
+    if (text, metadata, trust, expires_at, standing) == before:
         return "noop", target.id, target, _join(target, draft, context, seq)
     key = target.content_hash if text == target.text else content_hash(text, target.kind, draft.content_salt)
     _refuse_twin(view, key, target.id)
@@ -198,6 +208,7 @@ def _update(view: _Overlay, draft: OpDraft, context: Context, seq: int) -> _Reso
         metadata=metadata,
         trust=trust,
         expires_at=expires_at,
+        standing=standing,
         content_hash=key,
         updated_at=context.now,
         revision=target.revision + 1,

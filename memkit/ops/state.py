@@ -84,6 +84,7 @@ class BankState:
         rows = [
             [r.id, r.text, r.kind, dict(r.metadata), list(r.source_turns), r.revision, r.at, r.speaker, r.origin]
             + ([r.confirmed_at] if r.confirmed_at else [])
+            + (["standing"] if r.standing else [])
             for r in sorted(self._records.values(), key=lambda record: record.id)
         ]
         return digest(rows)

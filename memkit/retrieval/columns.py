@@ -49,7 +49,7 @@ class Records:
     def all(self) -> list[MemoryRecord]:
         return self.pick(range(len(self._made)))
 
-    def taken(self, rows: Sequence[int]) -> Records:
+    def take(self, rows: Sequence[int]) -> Records:
         """Those of some rows; `rows` is kept."""
         origins = self._origins
         return Records(
@@ -63,7 +63,7 @@ class Records:
         self._made += more.all()
 
     @classmethod
-    def joined(cls, parts: Sequence[Records]) -> Records:
+    def join(cls, parts: Sequence[Records]) -> Records:
         """Those of `parts`, one after the other."""
         origins = [(part, row) for part, one in enumerate(parts) for row in range(len(one))]
 
@@ -95,6 +95,7 @@ class Columns:
     expires: Ints
     """`NEVER` where it does not."""
     trust: Floats
+    standing: Flags
 
     @classmethod
     def of(cls, records: Sequence[MemoryRecord]) -> Columns:
@@ -110,6 +111,7 @@ class Columns:
             days=_ints(0 if record.at is None else record.at.toordinal() for record in records),
             expires=_ints(NEVER if record.expires_at is None else micros(record.expires_at) for record in records),
             trust=np.array([record.trust for record in records], dtype=np.float64),
+            standing=np.array([record.standing for record in records], dtype=bool),
         )
 
     def __len__(self) -> int:

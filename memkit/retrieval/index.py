@@ -19,7 +19,7 @@ from memkit.models import MemoryRecord
 from memkit.retrieval.columns import KINDS, NO_TIME, Columns, Flags, Floats, Ints, Records
 from memkit.retrieval.lexicon import fold_speaker, read_lines
 from memkit.retrieval.rows import Rows
-from memkit.retrieval.shelf import VECTOR_SCALE, Batch
+from memkit.retrieval.shelf import VECTOR_SCALE, RowBatch
 
 SESSION_GAP = 4 * 3600 * 1_000_000
 """Where callers name no session, a silence this long (microseconds) in the conversation starts a new one."""
@@ -44,14 +44,14 @@ class BankIndex:
         return cls(Rows.of(_batch(columns, vectors, stored)))
 
     @classmethod
-    def joined(cls, parts: Sequence[BankIndex]) -> BankIndex:
+    def join(cls, parts: Sequence[BankIndex]) -> BankIndex:
         """The rows of several banks as one: what a search over all of a user's banks ranks."""
         parts = [part for part in parts if len(part)] or list(parts[:1])
         if len(parts) < 2:
             return parts[0] if parts else cls.build((), None)
-        return cls(Rows.of(Batch.joined([part.rows.batch() for part in parts])))
+        return cls(Rows.of(RowBatch.join([part.rows.batch() for part in parts])))
 
-    def updated(
+    def with_changes(
         self, changed: Sequence[tuple[MemoryRecord, NDArray[np.float32]]], removed: Collection[str]
     ) -> BankIndex:
         """The index after `changed` memories were added or rewritten and `removed` ones (ids) ended."""
@@ -70,8 +70,8 @@ class BankIndex:
                 fix="embed the whole bank with the embedder that is configured",
             )
         if added.numbers[0, 0] > left.seqs[-1]:
-            return BankIndex(left.followed(added))
-        return BankIndex(Rows.of(Batch.joined([left.batch(), Rows.of(added).batch()])))
+            return BankIndex(left.with_batch(added))
+        return BankIndex(Rows.of(RowBatch.join([left.batch(), Rows.of(added).batch()])))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -121,12 +121,12 @@ class BankIndex:
         return out
 
     @cached_property
-    def talk(self) -> Talk:
-        return Talk.of(self.sessions)
+    def talk(self) -> TalkOrder:
+        return TalkOrder.of(self.sessions)
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class TalkOrder:
     """Who stands next to whom. `order` lists the rows that were said, session by session; `before[d]`/`after[d]` give
     the row d+1 turns earlier or later in the same session (or `rows`, one past the end, where a zero is looked up)."""
 
@@ -139,7 +139,7 @@ class Talk:
     after: tuple[Ints, ...]
 
     @classmethod
-    def of(cls, sessions: Ints) -> Talk:
+    def of(cls, sessions: Ints) -> TalkOrder:
         rows = len(sessions)
         order = np.argsort(sessions, kind="stable")[np.count_nonzero(sessions < 0) :]
         grouped = sessions[order]
@@ -157,7 +157,7 @@ class Talk:
         return cls(order, np.flatnonzero(fresh), np.cumsum(fresh) - 1, tuple(before), tuple(after))
 
 
-def _read(records: Sequence[MemoryRecord], vectors: NDArray[np.float32] | None) -> Batch:
+def _read(records: Sequence[MemoryRecord], vectors: NDArray[np.float32] | None) -> RowBatch:
     if vectors is None:
         vectors = np.zeros((len(records), 0), dtype=np.float32)
     if len(records) != len(vectors):
@@ -174,15 +174,15 @@ def _read(records: Sequence[MemoryRecord], vectors: NDArray[np.float32] | None) 
     return _batch(Columns.of(in_order), matrix[order], Records(in_order))
 
 
-def _batch(columns: Columns, vectors: NDArray[np.float32], stored: Records) -> Batch:
+def _batch(columns: Columns, vectors: NDArray[np.float32], stored: Records) -> RowBatch:
     read, speakers = read_lines(columns), [fold_speaker(name) for name in columns.speakers]
     traits = (
         *(read.size, read.asks, read.tells_time, read.tells_number),
-        *(columns.kinds == 0, columns.trust, columns.from_user),
+        *(columns.kinds == 0, columns.trust, columns.from_user, columns.standing),
         [name != "" for name in speakers],
     )
     numbers = (columns.seqs, columns.at, columns.days, columns.expires, read.lengths, columns.kinds)
-    return Batch(
+    return RowBatch(
         columns.ids,
         speakers,
         columns.sessions,

@@ -20,7 +20,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit.memo import forgettable, remembered
+from memkit.memo import forgettable, remember
 from memkit.retrieval.columns import Columns, Floats, Ints
 from memkit.retrieval.postings import Entries, Keys
 from memkit.text.stems import stem
@@ -42,7 +42,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 _KEPT_WORDS = 131_072
 
 
-@remembered(65_536)
+@remember(65_536)
 def term_key(word: str) -> int:
     """The term that a folded word counts as; 0 for a stop word."""
     if word in STOP_WORDS:
@@ -55,7 +55,7 @@ def pair_keys(keys: Keys) -> Keys:
     return (keys[:-1] * _MIX) ^ (keys[1:] + _MIX)
 
 
-@remembered(4_096)
+@remember(4_096)
 def fold_speaker(name: str) -> str:
     return " ".join(words(name))
 
@@ -136,7 +136,7 @@ def read_lines(columns: Columns) -> Read:
     return _read(columns.days.tolist(), columns.speakers, columns.texts)
 
 
-@remembered(4_096)
+@remember(4_096)
 def _read_line(day: int, speaker: str, text: str) -> Read:
     """A bank grows by a row at a time, and a replay writes the same rows over and over."""
     return _read((day,), (speaker,), (text,))
@@ -167,7 +167,7 @@ def _read(days: Sequence[int], speakers: Sequence[str], texts: Sequence[str]) ->
     )
 
 
-@remembered(8_192)
+@remember(8_192)
 def _lead(day: int, speaker: str) -> tuple[str, ...]:
     """The pieces that date and speaker put before the text (see `embed_text`)."""
     dated: tuple[str, ...] = ()

@@ -32,7 +32,7 @@ class Entries:
         return len(self.keys)
 
     @classmethod
-    def sorted(cls, parts: Sequence[Entries]) -> Entries:
+    def sort(cls, parts: Sequence[Entries]) -> Entries:
         """All of `parts`, sorted by term."""
         keys = np.concatenate([part.keys for part in parts])
         rows = np.concatenate([part.rows for part in parts])
@@ -40,7 +40,7 @@ class Entries:
         order = keys.argsort(kind="stable")
         return cls(keys[order], rows[order], counts[order])
 
-    def moved(self, to: Ints) -> Entries:
+    def move(self, to: Ints) -> Entries:
         """Each row at `to[row]`; where that is -1 it is left out."""
         rows = to[self.rows].astype(np.int32)
         alive = rows >= 0
@@ -74,7 +74,7 @@ class Postings:
     def none(cls) -> Postings:
         return cls(_NOTHING, _NOTHING)
 
-    def grown(self, more: Entries, first: int) -> Postings:
+    def with_entries(self, more: Entries, first: int) -> Postings:
         """With the entries of new rows (sorted by term), the first of which is row `first`."""
         if not len(self.base) and not len(self.tail):
             return Postings(Entries(more.keys, more.rows + np.int32(first), more.counts), _NOTHING)
@@ -84,12 +84,12 @@ class Postings:
             np.concatenate((self.tail.counts, more.counts)),
         )
         if len(tail) > max(_TAIL, len(self.base) // _SHARE):
-            return Postings(Entries.sorted((self.base, tail)), _NOTHING)
+            return Postings(Entries.sort((self.base, tail)), _NOTHING)
         return Postings(self.base, tail)
 
     def flat(self) -> Entries:
         """Both layers as one, sorted by term."""
-        return Entries.sorted((self.base, self.tail)) if len(self.tail) else self.base
+        return Entries.sort((self.base, self.tail)) if len(self.tail) else self.base
 
     def find(self, keys: Keys) -> Found:
         """The entries of distinct `keys`."""

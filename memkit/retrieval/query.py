@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit.memo import remembered
+from memkit.memo import remember
 from memkit.models import Kind, MemoryRecord
 from memkit.retrieval.lexicon import pair_keys, term_key
 from memkit.retrieval.postings import Keys
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Vector = NDArray[np.float32]
 
 
-class Condition(Protocol):
+class RowCondition(Protocol):
     """What `memkit.filters` makes of `filters={...}`."""
 
     def matches(self, record: MemoryRecord) -> bool: ...
@@ -38,14 +38,14 @@ class Query:
     """Embedding of `text`. None: lexical search only."""
     k: int = 10
     kinds: Collection[Kind] | None = None
-    condition: Condition | None = None
+    condition: RowCondition | None = None
     session_id: str | None = None
     now: datetime | None = None
     """When it is asked: relative time phrases and expiry are measured from here."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Asked:
+class ParsedQuery:
     """A query as the scorer reads it."""
 
     words: frozenset[str]
@@ -82,17 +82,17 @@ _LATEST_HINTS = ("now", "current", "these", "latest", "newest", "recent", "latel
 _ASKER = frozenset({"i", "me", "my", "mine", "myself", "we", "our", "us"})
 
 
-def read_query(query: Query) -> Asked:
+def read_query(query: Query) -> ParsedQuery:
     return _read(query.text, query.now.date() if query.now is not None else None)
 
 
-@remembered(4_096)
-def _read(text: str, today: date | None) -> Asked:
+@remember(4_096)
+def _read(text: str, today: date | None) -> ParsedQuery:
     """Replays and evaluations ask the same of many banks."""
     folded = words(text)
     in_order = [key for word in folded if (key := term_key(word))]
     keys = np.array(in_order, dtype=np.uint64)
-    return Asked(
+    return ParsedQuery(
         words=frozenset(folded),
         terms=np.array(list(dict.fromkeys(in_order)), dtype=np.uint64),
         pairs=np.array(list(dict.fromkeys(pair_keys(keys).tolist())), dtype=np.uint64),
@@ -117,7 +117,7 @@ def _says(wanted: re.Pattern[str], hints: tuple[str, ...], text: str) -> bool:
     return wanted.search(text) is not None
 
 
-def shared_words(asked: Asked, text: str) -> list[str]:
+def shared_words(asked: ParsedQuery, text: str) -> list[str]:
     """Words of `text` that the question has too, as `text` spells them, for `why`."""
     seen: dict[int, str] = {}
     for word in words(text):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from memkit.models import MemoryRecord, micros
 from memkit.retrieval.index import BankIndex, Floats
-from memkit.retrieval.query import Asked, Query, read_query
+from memkit.retrieval.query import ParsedQuery, Query, read_query
 from memkit.retrieval.signals import SIGNALS, signal_columns, zeros
 from memkit.retrieval.weights import DEFAULT, RankerWeights
 
@@ -21,7 +21,7 @@ class Scored:
     record: MemoryRecord
     score: float
     signals: dict[str, float]
-    asked: Asked | None = field(default=None, compare=False, repr=False)
+    asked: ParsedQuery | None = field(default=None, compare=False, repr=False)
     """The question as read, so that `why` can name the words that matched."""
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from memkit.models import MemoryRecord
 from memkit.retrieval.columns import Floats, Ints
 from memkit.retrieval.postings import Found, Keys
-from memkit.retrieval.shelf import OWN, TRAITS, VECTOR_SCALE, Batch, Matrix, Shelf
+from memkit.retrieval.shelf import OWN, TRAITS, VECTOR_SCALE, Matrix, RowBatch, Shelf
 
 _FEW = 8
 """Memories up to which looking for each is cheaper than looking for all at once."""
@@ -22,7 +22,7 @@ class Rows:
         self._shelf, self._count, self._places = shelf, count, places
 
     @classmethod
-    def of(cls, batch: Batch) -> Rows:
+    def of(cls, batch: RowBatch) -> Rows:
         return cls(Shelf(batch), len(batch))
 
     def __len__(self) -> int:
@@ -144,7 +144,7 @@ class Rows:
     def without(self, gone: Sequence[int]) -> Rows:
         return Rows(self._shelf, self._count - len(gone), np.delete(self._where, gone)) if gone else self
 
-    def followed(self, batch: Batch) -> Rows:
+    def with_batch(self, batch: RowBatch) -> Rows:
         """With the rows of `batch` behind the others."""
         first = self._shelf.put(batch) if self._end <= 2 * self._count + 32 else None
         if first is None:  # the shelf is full, or mostly of rows that ended
@@ -156,12 +156,12 @@ class Rows:
             return Rows(self._shelf, count)
         return Rows(self._shelf, count, np.concatenate((self._where, np.arange(first, first + len(batch)))))
 
-    def batch(self) -> Batch:
+    def batch(self) -> RowBatch:
         """These rows alone."""
         shelf, where = self._shelf, self._where.tolist()
         speakers, sessions = list(shelf.speakers), list(shelf.sessions)
         postings = shelf.postings.flat()
-        return Batch(
+        return RowBatch(
             self.ids,
             [speakers[number] for number in self._numbers[OWN].tolist()],
             [sessions[number] for number in self.sessions.tolist()],
@@ -169,8 +169,8 @@ class Rows:
             np.stack(list(self.traits.values())),
             self.vectors,
             1.0,
-            postings.moved(self._row_at),
-            shelf.records.taken(where),
+            postings.move(self._row_at),
+            shelf.records.take(where),
         )
 
     @property

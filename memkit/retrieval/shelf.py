@@ -28,14 +28,14 @@ NUMBERS = ("seqs", "at", "days", "expires", "lengths", "kinds", "speakers", "ses
 """Whole numbers of a row. Speakers and sessions are numbered by the shelf; a mark is the hash of the memory's id."""
 OWN = 6
 """So many of `NUMBERS` a row has by itself; the shelf adds the others."""
-TRAITS = ("length", "question", "tells_time", "tells_number", "fact", "trust", "from_user", "has_speaker")
+TRAITS = ("length", "question", "tells_time", "tells_number", "fact", "trust", "from_user", "standing", "has_speaker")
 """Numbers that a row has by itself, whatever is asked."""
 _ROOM, _SHARE = 32, 4
 """Free places of a new shelf: so many, or this part of what it holds where that is more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RowBatch:
     """Rows to be put on a shelf, in canonical order."""
 
     ids: list[str]
@@ -61,7 +61,7 @@ class Batch:
         return self.vectors.shape[1]
 
     @classmethod
-    def joined(cls, parts: Sequence[Batch]) -> Batch:
+    def join(cls, parts: Sequence[RowBatch]) -> RowBatch:
         """The rows of `parts` (of whole numbers) in canonical order."""
         ids, speakers, sessions = (
             [one for part in parts for one in getattr(part, name)] for name in ("ids", "speakers", "sessions")
@@ -72,7 +72,7 @@ class Batch:
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
         first = np.cumsum([0, *(len(part) for part in parts)]).tolist()
-        through = [part.entries.moved(place[first[n] : first[n + 1]]) for n, part in enumerate(parts)]
+        through = [part.entries.move(place[first[n] : first[n + 1]]) for n, part in enumerate(parts)]
         return cls(
             ids,
             speakers,
@@ -81,8 +81,8 @@ class Batch:
             np.concatenate([part.traits for part in parts], axis=1)[:, order],
             np.concatenate([part.vectors for part in parts])[order],
             1.0,
-            Entries.sorted(through),
-            Records.joined([part.records for part in parts]).taken(order),
+            Entries.sort(through),
+            Records.join([part.records for part in parts]).take(order),
         )
 
 
@@ -92,7 +92,7 @@ class _Names(dict[str, int]):
     def __init__(self) -> None:
         super().__init__({"": 0})
 
-    def numbered(self, names: Sequence[str]) -> list[int]:
+    def number(self, names: Sequence[str]) -> list[int]:
         return [self.setdefault(name, len(self)) for name in names]
 
 
@@ -111,14 +111,14 @@ class Shelf:
         "vectors",
     )
 
-    def __init__(self, held: Batch, more: int = 0) -> None:
+    def __init__(self, held: RowBatch, more: int = 0) -> None:
         """Holds `held`, and has room for `more` rows and some."""
         rows = len(held) + more
         room = rows + max(_ROOM, rows // _SHARE)
         self.numbers = np.empty((len(NUMBERS), room), dtype=np.int64)
         self.traits = np.empty((len(TRAITS), room))
         self.vectors = np.empty((room, held.width), dtype=np.float32)
-        self.ids, self.records = list[str](), held.records.taken(range(len(held)))
+        self.ids, self.records = list[str](), held.records.take(range(len(held)))
         self.speakers, self.sessions = _Names(), _Names()
         self.by_first_word: dict[str, list[str]] = {}
         self.postings = Postings.none()
@@ -129,7 +129,7 @@ class Shelf:
     def room(self) -> int:
         return len(self.vectors)
 
-    def put(self, batch: Batch) -> int | None:
+    def put(self, batch: RowBatch) -> int | None:
         """The place of the first row of `batch`, or None where it does not fit."""
         with self.lock:
             first = self.used
@@ -139,20 +139,20 @@ class Shelf:
             self._write(first, batch)
             return first
 
-    def _write(self, first: int, batch: Batch) -> None:
+    def _write(self, first: int, batch: RowBatch) -> None:
         last = first + len(batch)
         for name in batch.speakers:
             if name and name not in self.speakers:
                 self.by_first_word.setdefault(name.split()[0], []).append(name)
                 self.speakers[name] = len(self.speakers)
         self.numbers[:OWN, first:last] = batch.numbers
-        self.numbers[OWN, first:last] = self.speakers.numbered(batch.speakers)
-        self.numbers[OWN + 1, first:last] = self.sessions.numbered(batch.sessions)
+        self.numbers[OWN, first:last] = self.speakers.number(batch.speakers)
+        self.numbers[OWN + 1, first:last] = self.sessions.number(batch.sessions)
         self.numbers[OWN + 2, first:last] = [hash(memory_id) for memory_id in batch.ids]
         self.traits[:, first:last] = batch.traits
         vectors = self.vectors[first:last]
         np.multiply(batch.vectors, np.float32(batch.scale), out=vectors)
         np.rint(vectors, out=vectors)
         self.ids += batch.ids
-        self.postings = self.postings.grown(batch.entries, first)
+        self.postings = self.postings.with_entries(batch.entries, first)
         self.used = last

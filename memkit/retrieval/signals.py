@@ -18,7 +18,7 @@ from memkit.errors import EmbedderError
 from memkit.retrieval.index import BankIndex, Floats, Ints
 from memkit.retrieval.lexicon import term_key
 from memkit.retrieval.postings import Found
-from memkit.retrieval.query import Asked, Query, read_query
+from memkit.retrieval.query import ParsedQuery, Query, read_query
 from memkit.text.times import expand
 
 SIGNALS_VERSION = "signals/1"
@@ -67,7 +67,7 @@ def features(index: BankIndex, query: Query) -> Floats:
     return np.stack([columns[name] for name in SIGNALS], axis=1)
 
 
-def signal_columns(index: BankIndex, query: Query, asked: Asked) -> dict[str, Floats]:
+def signal_columns(index: BankIndex, query: Query, asked: ParsedQuery) -> dict[str, Floats]:
     """Columns that hold nothing but zeros are `zeros(rows)` itself."""
     rows = len(index)
     said = index.rows.speakers_among(asked.words)
@@ -116,7 +116,7 @@ def recency(rows: int) -> Floats:
 
 
 def _lexical(
-    index: BankIndex, asked: Asked, speakers: Collection[str]
+    index: BankIndex, asked: ParsedQuery, speakers: Collection[str]
 ) -> tuple[Floats, tuple[Floats, Floats, Floats], Floats, dict[str, Floats]]:
     """What the words of the question find: BM25 over its maximum in the bank; the idf-weighted share of them that each
     row has, alone, with its neighbours, and with theirs; the same of the pairs; and for every speaker that is named,
@@ -223,13 +223,13 @@ def _add_people(
     columns["names"] = spoken_of * others
 
 
-def _first_term(speaker: str, asked: Asked) -> int:
+def _first_term(speaker: str, asked: ParsedQuery) -> int:
     """Which of the question's terms is the name's first word, by which others speak of its bearer; -1 for none."""
     terms, key = asked.terms.tolist(), term_key(speaker.split()[0])
     return terms.index(key) if key in terms else -1
 
 
-def _times(index: BankIndex, asked: Asked) -> tuple[Floats, Floats]:
+def _times(index: BankIndex, asked: ParsedQuery) -> tuple[Floats, Floats]:
     """1 for rows dated inside a time that was asked for; and nearness: 1 inside, halved a week after the end of the
     closest or two days before its beginning."""
     if not asked.times:

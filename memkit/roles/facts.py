@@ -14,8 +14,8 @@ from memkit.roles.reading import (
     MAX_ITEMS,
     TEXT_KEYS,
     TURN_KEYS,
-    Item,
     Notes,
+    ReplyItem,
     Shape,
     bad_reply,
     clean_text,
@@ -96,7 +96,7 @@ def _fact(raw: Any, sources: Sources, notes: Notes) -> Fact:
     mapping = unwrap_item(raw, FACT_SHAPE, notes)
     if mapping is None:
         raise bad_reply("wrong_type", "a fact is no object", 'send every fact as {"turn": 1, "fact": "…"}')
-    item = Item(mapping, notes)
+    item = ReplyItem(mapping, notes)
     value = item.find(TEXT_KEYS, ("fact", "text"))
     if value is None and not item.has(TEXT_KEYS):
         value = item.take_unknown(lambda one: isinstance(one, str))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from memkit.memo import remembered
+from memkit.memo import remember
 from memkit.models import Turn
 from memkit.roles.base import Shown
 from memkit.roles.grammar import is_text_char
@@ -45,7 +45,7 @@ def _quoted(text: str) -> str:
     return "".join(char if is_text_char(char) else json.dumps(char)[1:-1] for char in quoted)
 
 
-_quoted_once = remembered(4_096)(_quoted)
+_quoted_once = remember(4_096)(_quoted)
 """Memories stand in one prompt after the other."""
 
 
@@ -62,7 +62,7 @@ def name_of(turn: Turn) -> str:
     return speaker_label(turn.speaker) or _ROLE_LABELS.get(turn.role, "User")
 
 
-@remembered(1_024)
+@remember(1_024)
 def speaker_label(speaker: str) -> str:
     """A speaker's name that cannot break the line it stands in."""
     plain = "".join(char if is_text_char(char) and char not in '":[]<>' else " " for char in speaker[:200])

@@ -33,7 +33,7 @@ _NOT_NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": floa
 
 
 @dataclass(slots=True)
-class Reading:
+class FoundJson:
     """The top-level objects and arrays found in a text, in order."""
 
     values: list[Any] = field(default_factory=list[Any])
@@ -50,7 +50,7 @@ class Reading:
             self.repairs.append(repair)
 
 
-def read_json(text: str) -> Reading:
+def read_json(text: str) -> FoundJson:
     """Every JSON-like object or array at the top level of `text`."""
     reading = _strictly(text)
     if reading is not None:
@@ -58,10 +58,10 @@ def read_json(text: str) -> Reading:
     return _Reader(text).read()
 
 
-def _strictly(text: str) -> Reading | None:
+def _strictly(text: str) -> FoundJson | None:
     if text.count("{") + text.count("[") > _FAST_BRACKETS:
         return None
-    reading = Reading()
+    reading = FoundJson()
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         return _object(items, reading)
@@ -78,7 +78,7 @@ def _strictly(text: str) -> Reading | None:
     return reading
 
 
-def _object(items: list[tuple[str, Any]], reading: Reading) -> dict[str, Any]:
+def _object(items: list[tuple[str, Any]], reading: FoundJson) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key, value in items:
         if key in made:
@@ -108,9 +108,9 @@ class _Reader:
         self.depth = 0
         self.committed = False
         """Whether what is being read can be nothing but JSON; until then it may be prose with a bracket in it."""
-        self.reading = Reading()
+        self.reading = FoundJson()
 
-    def read(self) -> Reading:
+    def read(self) -> FoundJson:
         reading, outside, position = self.reading, list[str](), 0
         work_left = 8 * len(self.text) + 1_000
         while (opener := _OPENER.search(self.text, position)) and work_left > 0:

@@ -21,8 +21,8 @@ from memkit.roles.reading import (
     OP_KEYS,
     TEXT_KEYS,
     TURN_KEYS,
-    Item,
     Notes,
+    ReplyItem,
     Shape,
     bad_reply,
     clean_text,
@@ -186,7 +186,7 @@ def _raw(raw_item: Any, prompt: Prompt, shape: Shape, default_text: str | None, 
     mapping = unwrap_item(raw_item, shape, notes)
     if mapping is None:
         raise bad_reply("wrong_type", "an operation is no object", "send every operation as one object")
-    item = Item(mapping, notes)
+    item = ReplyItem(mapping, notes)
     action = _action(item)
     turn = _turn(item, prompt, notes) if prompt.role == "fused" else None
     handle = None if action == "add" else _handle(item, action, prompt, notes)
@@ -203,7 +203,7 @@ def _raw(raw_item: Any, prompt: Prompt, shape: Shape, default_text: str | None, 
     return _Raw(action, handle, turn, said, restated="event" in item.values)
 
 
-def _action(item: Item) -> Action:
+def _action(item: ReplyItem) -> Action:
     value = item.find(OP_KEYS, ("op", "event"))
     if value is None:
         value = item.take_unknown(lambda one: isinstance(one, str) and _letters(one) in _SPELLINGS)
@@ -217,7 +217,7 @@ def _action(item: Item) -> Action:
     return action
 
 
-def _turn(item: Item, prompt: Prompt, notes: Notes) -> int | None:
+def _turn(item: ReplyItem, prompt: Prompt, notes: Notes) -> int | None:
     value = item.find(TURN_KEYS, ("turn",))
     if value is None:
         return None
@@ -227,7 +227,7 @@ def _turn(item: Item, prompt: Prompt, notes: Notes) -> int | None:
     return number
 
 
-def _handle(item: Item, action: Action, prompt: Prompt, notes: Notes) -> int | None:
+def _handle(item: ReplyItem, action: Action, prompt: Prompt, notes: Notes) -> int | None:
     value = item.find(HANDLE_KEYS, ("id",))
     if value is None and action != "noop":
         value = item.take_unknown(lambda one: isinstance(one, int) and not isinstance(one, bool))

@@ -83,10 +83,7 @@ def read_items(reply: str, grammar: Grammar | None, shape: Shape, notes: Notes, 
     """The items of a reply, as mappings (or strings, where the shape allows them)."""
     check_size(reply)
     plain = reply.strip()
-    if grammar is not None and grammar.matches(plain):
-        refuse_stump(cut)
-        return _from_lines(plain, shape, notes) or []
-    if "{" in plain or "[" in plain:
+    if ("{" in plain or "[" in plain) and not (grammar is not None and grammar.matches(plain)):
         items = _from_json(plain, shape, notes)
         if items is not None:
             return items
@@ -253,7 +250,7 @@ def plain_key(key: str) -> str:
     return re.sub(r"[^a-z]+", "_", key.lower()).strip("_")
 
 
-class Item:
+class ReplyItem:
     """One mapping with its values under whatever names."""
 
     def __init__(self, raw: Mapping[str, Any], notes: Notes) -> None:

@@ -228,7 +228,7 @@ class BankReader:
 
         if len(banks) == 1:
             return self._load(*banks[0])
-        return LiveBank.joined([self._at((bank.user_id, bank.agent_id), [(bank, seq)], epoch) for bank, seq in banks])
+        return LiveBank.join([self._at((bank.user_id, bank.agent_id), [(bank, seq)], epoch) for bank, seq in banks])
 
     def _load(self, bank: Bank, seq: int) -> LiveBank:
         count = self._journal.count_live(bank=bank)
@@ -311,8 +311,8 @@ class _JournalView:
     def find(self, content_hash: str) -> str | None:
         return self._journal.find(self._bank, content_hash)
 
-    def written_by(self, intake_id: str) -> list[str]:
-        return [op.memory_id for op in self._journal.ops(bank=self._bank, intake_id=intake_id) if op.memory_id]
+    def written_by(self, intake_ids: Sequence[str]) -> list[MemoryRecord]:
+        return self._journal.written_by(self._bank, intake_ids)
 
 
 def _live(found: Slice) -> LiveBank:

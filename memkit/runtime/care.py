@@ -15,7 +15,7 @@ from memkit.inputs import scope_id
 from memkit.models import JSON, MEMORIES, Bank, MemoryRecord
 from memkit.ops import BankState
 from memkit.results import Page, ParkedTurn, Problem
-from memkit.runtime.read_request import Ask
+from memkit.runtime.read_request import ReadRequest
 from memkit.store import SEALED
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _SCAN = 1_000
 _BY_THE_APP = "open the store with its embedder and call flush(): LanceDB is built anew from the journal"
 
 
-def list_page(runtime: Runtime, ask: Ask, limit: int, cursor: str | None) -> Page:
+def list_page(runtime: Runtime, ask: ReadRequest, limit: int, cursor: str | None) -> Page:
     """Live memories by the sequence number that last wrote them. The cursor is that number, so a page stays right
     while others write."""
     after = _decode(cursor)
@@ -51,7 +51,7 @@ def list_page(runtime: Runtime, ask: Ask, limit: int, cursor: str | None) -> Pag
     return Page(page, cursor=_encode(page[-1].seq) if len(found) > limit else None)
 
 
-def parked(runtime: Runtime, user_id: str | None) -> list[ParkedTurn]:
+def list_parked(runtime: Runtime, user_id: str | None) -> list[ParkedTurn]:
     return [
         ParkedTurn(
             state.intake.intake_id,
@@ -62,7 +62,7 @@ def parked(runtime: Runtime, user_id: str | None) -> list[ParkedTurn]:
             state.attempts,
             state.intake.turns,
         )
-        for state in runtime.journal.parked(user_id)
+        for state in runtime.journal.list_parked(user_id)
     ]
 
 
@@ -72,7 +72,7 @@ def retry(runtime: Runtime, trace_ids: Iterable[str] | None, user_id: str | None
     if trace_ids is not None and not isinstance(trace_ids, Iterable):
         raise InvalidInput("trace_ids must be ids", fix="pass a list of trace ids, or leave it out for all")
     named = None if trace_ids is None else [scope_id(one, "trace_id") for one in trace_ids]
-    states = runtime.journal.parked(None if user_id is None else scope_id(user_id, "user_id"))
+    states = runtime.journal.list_parked(None if user_id is None else scope_id(user_id, "user_id"))
     chosen = [state.intake.intake_id for state in states if named is None or state.intake.intake_id in named]
     count = runtime.journal.retry(chosen) if chosen else 0
     if count and wait:
@@ -96,7 +96,7 @@ def stats(runtime: Runtime) -> dict[str, Any]:
         "memories": sum(info.memories for info in users),
         "turns": sum(info.turns for info in users),
         "pending": journal.pending_count(),
-        "parked": len(journal.parked()),
+        "parked": len(journal.list_parked()),
         "path": str(runtime.path),
         "store_id": journal.store_id,
         "embedder": runtime.embedder.identity,
@@ -165,7 +165,7 @@ def _adapters(runtime: Runtime) -> list[Problem]:
 
     found: list[Problem] = []
     try:
-        known = runtime.adapters.registry.known()
+        known = runtime.adapters.registry.list_known()
     except MemkitError as error:
         return [Problem("adapters_unreadable", error.what, error.fix)]
     for one in known:

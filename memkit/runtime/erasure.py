@@ -82,7 +82,7 @@ def _erase_part(runtime: Runtime, user_id: str, part: Part) -> EraseReceipt:
             counts["sealed_decisions"] = runtime.trajectories.erase_decisions(numbers).rows
         receipt = journal.erase(user_id, part, find)
     if receipt.counts["taken_back"]:
-        runtime.projector.noticed(receipt.counts["taken_back"])
+        runtime.projector.notice(receipt.counts["taken_back"])
     return _finished(runtime, user_id, tainted, counts, receipt)
 
 

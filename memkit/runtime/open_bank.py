@@ -44,7 +44,7 @@ class OpenBank:
         """The memory's clock."""
         return self._runtime.clock.now()
 
-    def redacted(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """What may be written of a text that a caller handed in. Unlike a message, a host's own data may be blank once
         it is redacted, and as long as the host likes."""
         return redacted_data(self._runtime.redact, text)
@@ -86,7 +86,7 @@ class OpenBank:
         except NotFound:
             return False
 
-    def settled(self, intake_id: str, timeout_s: float) -> bool:
+    def wait_settled(self, intake_id: str, timeout_s: float) -> bool:
         """Wait until the manager has decided (or parked) an `add` to this bank. False when that takes longer."""
         deadline, seen = time.monotonic() + timeout_s, None
         while (state := self._runtime.journal.intake(intake_id)) is not None and state.status == "pending":
@@ -120,7 +120,7 @@ class OpenBank:
             cause="api",
             expected_seq=expected_seq,
         )
-        runtime.applied(self.bank, ops)
+        runtime.note_applied(self.bank, ops)
         return ops
 
     @property

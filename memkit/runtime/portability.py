@@ -86,7 +86,7 @@ def import_(runtime: Runtime, path: Path, *, drop_dangling: bool = False) -> Imp
     for user_id in runtime.journal.users():
         runtime.reader.forget(user_id.user_id)
     if count:
-        runtime.projector.noticed(count)
+        runtime.projector.notice(count)
     return Imported(count, untorn.dropped)
 
 

@@ -134,7 +134,7 @@ class Projector:
                 for (bank, record), vector in zip(kept, vectors, strict=True)
             ]
 
-    def noticed(self, ops: int, fresh: Sequence[Op] = ()) -> None:
+    def notice(self, ops: int, fresh: Sequence[Op] = ()) -> None:
         """The journal has grown; the background thread writes it soon, and embeds what is `fresh` at once, so that
         the next search need not."""
         self._waiting += ops

@@ -18,7 +18,7 @@ AS_OF = int | datetime | None
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ReadRequest:
     """One checked read."""
 
     text: str
@@ -38,13 +38,12 @@ class Ask:
         user_id: str,
         agent_id: str | None,
         k: int,
-        *,
         kinds: Sequence[Kind] | None = None,
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
         expand: str | None = None,
-    ) -> Ask:
+    ) -> ReadRequest:
         """Text, scope and number are checked already."""
         if expand not in (None, "sources"):
             raise InvalidInput(f"expand={expand!r} is unknown", fix="pass expand='sources' or leave it out")

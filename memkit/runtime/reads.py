@@ -17,6 +17,7 @@ from memkit.engine.answer import answer
 from memkit.engine.bank import LiveBank
 from memkit.engine.call import Routing
 from memkit.engine.citations import infer_citations
+from memkit.engine.core import core
 from memkit.engine.decide import Decided
 from memkit.engine.drive import drive, within
 from memkit.engine.record import decision_record
@@ -25,11 +26,11 @@ from memkit.engine.served_with import ServedWith
 from memkit.errors import BadReply, InvalidInput, NoModel, NotFound
 from memkit.journal import FeedbackRecord, Trace
 from memkit.journal.records import TraceKind
-from memkit.models import JSON, Bank, digest
+from memkit.models import JSON, Bank, MemoryRecord, digest
 from memkit.results import Answer, ContextBlock, Hit, Hits
 from memkit.retrieval import Query, RankerWeights, Scored, render_context, why
 from memkit.runtime.banks import BankReader
-from memkit.runtime.read_request import Ask
+from memkit.runtime.read_request import ReadRequest
 from memkit.runtime.traces import TraceBuffer
 from memkit.seams.backbone import Backbone, Sampling
 from memkit.seams.clock import Clock, Ids
@@ -63,21 +64,32 @@ class Asking:
         self._clock, self._ids, self._route, self._weights = clock, ids, route, weights
         self._deciding, self._watched = deciding, watched
 
-    def search(self, ask: Ask) -> Hits:
+    def search(self, ask: ReadRequest) -> Hits:
         live, scored, selection = self._rank(ask)
         trace_id = self._ids.new("s")
         self._trace("search", trace_id, ask, live, scored, selection)
         return Hits(self._hits(ask, scored), trace_id=trace_id)
 
-    def context(self, ask: Ask, max_tokens: int) -> ContextBlock:
+    def context(self, ask: ReadRequest, max_tokens: int) -> ContextBlock:
         live, scored, selection = self._rank(ask)
         trace_id = self._ids.new("c")
-        block = render_context([one.record for one in scored], max_tokens=max_tokens, nonce=trace_id[-8:])
+        now = ask.as_of if isinstance(ask.as_of, datetime) else self._clock.now()
+        standing = core(live.index, now, kinds=ask.kinds, condition=ask.condition)
+        records = [one.record for one in scored]
+        block = render_context(records, max_tokens=max_tokens, nonce=trace_id[-8:], core=standing)
         served = [one for one in scored if one.record.id in block.ids]
-        self._trace("context", trace_id, ask, live, served, {"max_tokens": max_tokens} | selection)
-        return ContextBlock(block.text, trace_id=trace_id, hits=self._hits(ask, served))
+        found = {one.record.id for one in served}
+        always = [Scored(one, 0.0, {}) for one in standing if one.id in block.ids and one.id not in found]
+        told = [{"id": one.record.id, "revision": one.record.revision} for one in always]
+        more = {"max_tokens": max_tokens} | ({"core": told} if told else {})
+        self._trace("context", trace_id, ask, live, served, more | selection)
+        return ContextBlock(block.text, trace_id=trace_id, hits=self._hits(ask, [*served, *always]))
 
-    def answer(self, ask: Ask) -> Answer:
+    def profile(self, ask: ReadRequest) -> list[MemoryRecord]:
+        live, _, _ = self._rank(ask)
+        return core(live.index, self._clock.now())
+
+    def answer(self, ask: ReadRequest) -> Answer:
         """The memories that decide are selected, then answered from; what was shown and cited is kept."""
         backbone = self._backbone()
         if backbone is None:
@@ -139,7 +151,7 @@ class Asking:
         as inferred. Idempotent: the last answer counts. On the trace of `answer` it is kept beside what the model
         answered and cited, which is what feedback on that trace judges."""
         trace = self._traces.get(user_id, trace_id)
-        served: Sequence[Mapping[str, Any]] = trace.payload.get("served", ())
+        served: Sequence[Mapping[str, Any]] = [*trace.payload.get("served", ()), *trace.payload.get("core", ())]
         texts = self._served_texts(trace.bank.user_id, served)
         cited = infer_citations(text, texts)
         named = [{"id": one["id"], "revision": one["revision"]} for one in served if one["id"] in cited]
@@ -193,7 +205,7 @@ class Asking:
             raise NotFound(f"no trace {trace_id} for this user", fix="pass the trace_id of this user's own calls")
         self._traces.get(user_id, trace_id)
 
-    def _rank(self, ask: Ask) -> tuple[LiveBank, list[Scored], JSON]:
+    def _rank(self, ask: ReadRequest) -> tuple[LiveBank, list[Scored], JSON]:
         """The bank, its best rows, and what the trace says of how they were ranked."""
         if ask.as_of is None:
             live = self._reader.scope(ask.user_id, ask.agent_id)
@@ -220,7 +232,7 @@ class Asking:
         weights = self._weights(ask.user_id)
         return live, serve(live.index, query, weights) if weights else serve(live.index, query), selection
 
-    def _hits(self, ask: Ask, scored: Sequence[Scored]) -> list[Hit]:
+    def _hits(self, ask: ReadRequest, scored: Sequence[Scored]) -> list[Hit]:
         turns: dict[str, Any] = {}
         if ask.expand == "sources":
             wanted = {turn for one in scored for turn in one.record.source_turns}
@@ -241,7 +253,7 @@ class Asking:
         self,
         kind: TraceKind,
         trace_id: str,
-        ask: Ask,
+        ask: ReadRequest,
         live: LiveBank,
         served: Sequence[Scored],
         more: JSON,
@@ -290,7 +302,7 @@ class Asking:
         return texts
 
 
-def _within(ask: Ask) -> Condition | None:
+def _within(ask: ReadRequest) -> Condition | None:
     """Everything that rows are filtered by, as one condition: what is selected before ranking must pass it."""
     from memkit.filters import Condition, parse_filters
 

@@ -18,7 +18,7 @@ from memkit.journal.disk import MARKER
 from memkit.results import Problem
 from memkit.runtime import care, erasure
 from memkit.runtime.runtime import Runtime
-from memkit.runtime.store_embedder import recorded
+from memkit.runtime.store_embedder import read_recorded
 
 
 def adopt_embedder(path: Path, embedder: Any) -> list[Problem]:
@@ -36,7 +36,7 @@ def adopt_embedder(path: Path, embedder: Any) -> list[Problem]:
 
 def to_adopt(path: Path, given: str | None) -> str | None:
     """`--embedder` of `--reembed`. Left out, it is the built-in one, which no store of another becomes by chance."""
-    stored = recorded(path)
+    stored = read_recorded(path)
     if given is None and stored is not None and stored.identity != DEFAULT_IDENTITY:
         name = name_of(stored.identity) or "NAME"
         raise InvalidInput(

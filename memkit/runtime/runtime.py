@@ -216,14 +216,14 @@ class Runtime:
             route=self.route,
             weights=self.weights,
             explore=self._explore,
-            explored=lambda: self.explored,
+            explored=lambda: self.explored_roles,
             deciding=self.deciding,
-            applied=self.applied,
-            watched=self.watched,
+            applied=self.note_applied,
+            watched=self.watch,
         )
 
     @_Part
-    def explored(self) -> frozenset[str]:
+    def explored_roles(self) -> frozenset[str]:
         """Where decisions are sampled: in the roles that learn, if it is known which do."""
         from memkit.adapters.opening import own_host
         from memkit.adapters.plan import MODEL_ROLES
@@ -253,7 +253,7 @@ class Runtime:
             route=self.route,
             weights=self.weights,
             deciding=self.deciding,
-            watched=self.watched,
+            watched=self.watch,
         )
 
     # ---- what the parts tell each other ----------------------------------------------------------------------
@@ -264,9 +264,9 @@ class Runtime:
 
         record(self.journal, self.served_with, instead=self._model is not None)
 
-    def applied(self, bank: Bank, ops: Sequence[Op]) -> None:
+    def note_applied(self, bank: Bank, ops: Sequence[Op]) -> None:
         if ops:
-            self.projector.noticed(len(ops), ops)
+            self.projector.notice(len(ops), ops)
 
     @contextmanager
     def route(self, user_id: str) -> Generator[dict[str, Routing], None, None]:
@@ -291,7 +291,7 @@ class Runtime:
     def uses_adapters(self) -> bool:
         return self._model is not None and self.has_adapters
 
-    def watched(self, decided: Decided, routing: dict[str, Routing], error: str | None) -> None:
+    def watch(self, decided: Decided, routing: dict[str, Routing], error: str | None) -> None:
         """Outcomes feed the guard that rolls a bad adapter back."""
         if self.uses_adapters and routing:
             self.adapters.observe(decided, routing, error)
@@ -324,13 +324,13 @@ class Runtime:
         self.projector.project()
         self.sealer.seal(force=True)
 
-    def redacted(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """What may be written of a text that a caller handed in."""
         if self.redact is None:
             return text
         return text_of(self.redact(text), "what redact() returned", self.config.max_message_bytes)
 
-    def accepted(self, intake_id: str) -> None:
+    def note_owed(self, intake_id: str) -> None:
         """This process owes the decision on a turn that it has acknowledged."""
         with self._accepting:
             self._accepted[intake_id] = None

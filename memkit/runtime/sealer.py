@@ -40,7 +40,7 @@ class Sealer:
             return 0  # writing to LanceDB may hang there; others seal
         table, moved = self._table(), 0
         with self._journal.applier_lock():
-            while page := self._journal.unsealed(limit=GROUP):
+            while page := self._journal.read_unsealed(limit=GROUP):
                 if len(page) < GROUP and not force:
                     break
                 self._move(table, page)

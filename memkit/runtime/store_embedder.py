@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memkit.embedders.deferred import DEFAULT_IDENTITY
-from memkit.embedders.recorded import Recorded, dimension, name_of, remade
+from memkit.embedders.recorded import Recorded, dimension, name_of, remake
 from memkit.errors import EmbedderMismatch
 from memkit.journal import Journal
 from memkit.journal.disk import MARKER
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NAME = "embedder"
 
 
-def recorded(path: Path) -> Recorded | None:
+def read_recorded(path: Path) -> Recorded | None:
     """The embedder that the store names; None where there is no store yet."""
     if not (path / MARKER).exists():
         return None
@@ -36,13 +36,13 @@ def recorded(path: Path) -> Recorded | None:
 def embedder_for(path: Path, given: str | None, *, embeds: bool) -> Any:
     """`embedder=` for a store that is opened from a command line, where an embedder can only be named. Without a name
     it is the store's own: made again where texts or queries are to be embedded, else known by name only."""
-    stored = recorded(path)
+    stored = read_recorded(path)
     if stored is None or (given is None and stored.identity == DEFAULT_IDENTITY):
         return given
     if given is None and not embeds:
         return stored
     if given is None or given == name_of(stored.identity):
-        made = remade(stored.identity, asked=given is not None)
+        made = remake(stored.identity, asked=given is not None)
         if made is not None:
             return made
     if given is None:
@@ -56,7 +56,7 @@ def own_embedder(journal: Journal, path: Path) -> Embedder | None:
     stored = journal.meta_get(_NAME)
     if stored is None or stored == DEFAULT_IDENTITY:
         return None
-    made = remade(stored)
+    made = remake(stored)
     if made is None:
         raise mismatch(stored, DEFAULT_IDENTITY, path)
     return made

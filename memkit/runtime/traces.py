@@ -54,7 +54,7 @@ class TraceBuffer:
         if full:
             self._try_flush()
 
-    def followed(self, bank: Bank, turns: Sequence[Turn]) -> None:
+    def note_next_turns(self, bank: Bank, turns: Sequence[Turn]) -> None:
         """The user has said something since the last answer."""
         with self._lock:
             trace_id, question = self._answered.get(_talk(bank), ("", ""))

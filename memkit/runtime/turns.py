@@ -19,7 +19,7 @@ from memkit.config import Config
 from memkit.engine.call import Routing
 from memkit.engine.decide import Decided, Task, decide
 from memkit.engine.drive import drive, within
-from memkit.engine.record import decision_record, described
+from memkit.engine.record import decision_record, describe_error
 from memkit.engine.served_with import ServedWith
 from memkit.errors import Conflict, EmbedderError, MemkitError, NotFound, OpRejected, StoreError
 from memkit.models import Bank, Op, Turn
@@ -199,7 +199,7 @@ class TurnWriter:
             for call in decided.calls
         ]
         for record in records:
-            record.payload["apply"] = {"ok": False, "error": described(error)}
+            record.payload["apply"] = {"ok": False, "error": describe_error(error)}
         self._journal.record(*records)
         self._put_aside(claim, park_reason(error), str(error))
 

@@ -44,7 +44,7 @@ def add(
     if not infer:
         accepted = runtime.journal.accept(intake, drafts=[_episode(turn, intake) for turn in intake.turns])
         _followed(runtime, accepted)
-        runtime.applied(bank, accepted.ops)
+        runtime.note_applied(bank, accepted.ops)
         return AddResult(
             accepted.state.intake.intake_id,
             accepted.state.status,
@@ -55,13 +55,13 @@ def add(
     words = words_of(intake.turns, intake.expires_at) if intake.keep_turns != "none" else ()
     accepted = runtime.journal.accept(intake, words=words, claim=wait and runtime.ready)
     _followed(runtime, accepted)
-    runtime.applied(bank, accepted.said)
+    runtime.note_applied(bank, accepted.said)
     state = accepted.state
     if state.status == "pending":
         if wait:
             state = runtime.writer.settle(state.intake, accepted.claim)
         else:
-            runtime.accepted(state.intake.intake_id)
+            runtime.note_owed(state.intake.intake_id)
     ops = tuple(runtime.journal.ops(intake_id=state.intake.intake_id)) if state.status == "applied" else ()
     why = _reason(runtime, state, ops)
     return AddResult(state.intake.intake_id, state.status, ops, state.intake.turns, why, accepted.replayed)
@@ -71,7 +71,7 @@ def _followed(runtime: Runtime, accepted: Accepted) -> None:
     """The user has spoken: what was said may judge the answer before it. A retried call says nothing new."""
     if not accepted.replayed:
         intake = accepted.state.intake
-        runtime.traces.followed(intake.bank, intake.turns)
+        runtime.traces.note_next_turns(intake.bank, intake.turns)
 
 
 def adopt(runtime: Runtime, memories: Iterable[Mapping[str, Any]]) -> int:
@@ -116,7 +116,7 @@ def _adopt_one(runtime: Runtime, raw: Mapping[str, Any]) -> int:
         draft = replace(draft, content_salt="")
     accepted = runtime.journal.accept(replace(intake, turns=(turn,)), drafts=[draft])
     added = 0 if accepted.replayed else sum(op.action == "add" for op in accepted.ops)
-    runtime.applied(bank, accepted.ops if added else ())
+    runtime.note_applied(bank, accepted.ops if added else ())
     return added
 
 
@@ -140,14 +140,25 @@ def update(
     draft = OpDraft(
         "update",
         memory_id,
-        None if text is None else runtime.redacted(text_of(text, "the text", config.max_message_bytes)),
+        None if text is None else runtime.redact_text(text_of(text, "the text", config.max_message_bytes)),
         metadata=None if metadata is None else _metadata(runtime, metadata),
         expected_revision=expected_revision,
         origin="api",
         at=now,
     )
     ops = runtime.journal.apply(bank, [draft], decision_id=runtime.ids.new("u"), at=now, cause="api")
-    runtime.applied(bank, ops)
+    runtime.note_applied(bank, ops)
+    return ops[0].after or record
+
+
+def pin(runtime: Runtime, user_id: str, memory_id: str, pinned: object) -> MemoryRecord:
+    if not isinstance(pinned, bool):
+        raise InvalidInput("pinned must be True or False", fix="pass pinned=False to let the memory go")
+    bank, record = _own(runtime, user_id, memory_id)
+    now = runtime.clock.now()
+    draft = OpDraft("update", memory_id, standing=pinned, origin="api", at=now)
+    ops = runtime.journal.apply(bank, [draft], decision_id=runtime.ids.new("u"), at=now, cause="api")
+    runtime.note_applied(bank, ops)
     return ops[0].after or record
 
 
@@ -156,7 +167,7 @@ def delete(runtime: Runtime, user_id: str, memory_id: str) -> Op:
     now = runtime.clock.now()
     drafts = [OpDraft("delete", memory_id, origin="api", at=now), *_words_that_end(runtime, bank, [record])]
     ops = runtime.journal.apply(bank, drafts, decision_id=runtime.ids.new("u"), at=now, cause="api")
-    runtime.applied(bank, ops)
+    runtime.note_applied(bank, ops)
     return ops[0]
 
 
@@ -180,7 +191,7 @@ def delete_all(runtime: Runtime, user_id: str, agent_id: str | None) -> int:
             ops = runtime.journal.apply(bank, drafts, decision_id=runtime.ids.new("u"), at=now, cause="api")
         except NotFound:
             return total + delete_all(runtime, user_id, agent_id)  # somebody deleted one of them meanwhile
-        runtime.applied(bank, ops)
+        runtime.note_applied(bank, ops)
         total += sum(op.before is not None and op.before.kind != "turn" for op in ops)
     return total
 
@@ -235,7 +246,7 @@ def _compensate(runtime: Runtime, bank: Bank, targets: Sequence[Op], undone: dic
         raise UndoConflict(
             "the memory was changed while this was being undone", why=error.what, fix="undo it again"
         ) from None
-    runtime.applied(bank, ops)
+    runtime.note_applied(bank, ops)
     return ops
 
 
@@ -332,7 +343,7 @@ def _intake(
             bank=bank,
             position=position,
             role=one.role,
-            text=runtime.redacted(one.text),
+            text=runtime.redact_text(one.text),
             at=when,
             speaker=redacted_data(runtime.redact, one.speaker),
             session_id=session,

@@ -8,16 +8,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memkit.store.projection import Projection
     from memkit.store.trajectories import Trajectories
-    from memkit.store.values import SEALED, EraseReport, MaintenanceReport, Problem, ProjectedRow, Slice, TrajectoryRow
+    from memkit.store.values import (
+        SEALED,
+        EraseReport,
+        MaintenanceReport,
+        ProjectedRow,
+        Slice,
+        TableProblem,
+        TrajectoryRow,
+    )
 
 __all__ = [
     "SEALED",
     "EraseReport",
     "MaintenanceReport",
-    "Problem",
     "ProjectedRow",
     "Projection",
     "Slice",
+    "TableProblem",
     "Trajectories",
     "TrajectoryRow",
 ]

@@ -24,20 +24,30 @@ _WORD = re.compile(r"\w{2,}")
 MAX_WORDS = 32
 
 
-def preselected(
+def preselect(
     handle: Handle, scope: Any, vector: NDArray[np.float32] | None, text: str, limit: int, condition: Condition
 ) -> list[str]:
-    """Ids of at most `2 * limit` live rows of `scope`, sorted. `handle` stays at one version meanwhile."""
+    """Ids of at most `2 * limit` live rows of `scope`, and all that stand, sorted. `handle` stays at one version
+    meanwhile."""
     pushed, complete = compile_condition(condition)
     live = every([scope, equals("deleted", False), *([] if pushed is None else [pushed])])
     if not complete:
         # What SQL cannot say is decided row by row; the vector search is then confined to the rows that passed.
-        columns = layout.present(handle.schema, layout.SCALARS)
+        columns = layout.present_columns(handle.schema, layout.SCALARS)
         matching = _matching(handle.search().where(live).select(columns).to_arrow(), condition)
         if len(matching) <= limit:
             return sorted(matching)
         live = every([live, among("id", sorted(matching))])
-    return sorted({*_nearest(handle, live, vector, limit), *_wordiest(handle, live, text, limit)})
+    return sorted(
+        {*_standing(handle, live), *_nearest(handle, live, vector, limit), *_wordiest(handle, live, text, limit)}
+    )
+
+
+def _standing(handle: Handle, live: Any) -> list[str]:
+    if "standing" not in handle.schema.names:
+        return []
+    found = handle.search().where(every([live, equals("standing", True)])).select(["id"]).to_arrow()
+    return found.column("id").to_pylist()
 
 
 def _nearest(handle: Handle, live: Any, vector: NDArray[np.float32] | None, limit: int) -> list[str]:

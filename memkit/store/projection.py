@@ -17,9 +17,9 @@ from memkit.filters import Condition
 from memkit.store import schema as layout
 from memkit.store.compile import among, differs, equals, every, none_of
 from memkit.store.lance import Batch, Handle, Schema, forked_after_loading, modules, scan, schema_notes
-from memkit.store.preselect import preselected
+from memkit.store.preselect import preselect
 from memkit.store.table import LanceTable, Lock
-from memkit.store.values import EraseReport, MaintenanceReport, Problem, ProjectedRow, Slice
+from memkit.store.values import EraseReport, MaintenanceReport, ProjectedRow, Slice, TableProblem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,8 +81,8 @@ class Projection:
             return
         batch = layout.encode([row for row in rows if row.seq > covered], self.dim, self.identity, watermark=seq)
         target = handle or self._table.create(layout.memories_schema(self.dim, self.identity))
-        if layout.LATER not in target.schema.names:
-            target.add_columns(layout.later_field())
+        if missing := layout.missing_fields(target.schema):
+            target.add_columns(missing)
         _, pa = modules()
         merge = target.merge_insert("id").when_matched_update_all(where=NEWER_ONLY).when_not_matched_insert_all()
         # Not through an index: LanceDB's index path loses the conflict information that keeps ids unique.
@@ -193,13 +193,13 @@ class Projection:
         search, and those that share the rarest words with `text`. Deterministic; only this scope's rows count."""
 
         def work(_: Handle | None) -> Slice:
-            pinned = self._table.pinned()
+            pinned = self._table.pin_version()
             if pinned is None:
                 return self._empty()
             self._verify(pinned.schema)
             scope = _scope(user_id, agent_id)
             wanted_kinds = [] if kinds is None else [among("kind", kinds)]
-            ids = preselected(pinned, every([scope, *wanted_kinds]), vector, text, limit, condition or Condition())
+            ids = preselect(pinned, every([scope, *wanted_kinds]), vector, text, limit, condition or Condition())
             wanted = every([scope, among("id", [layout.WATERMARK_ID, *ids])])
             return self._decode(pinned.search().where(wanted).to_arrow(), user_id, agent_id, kinds)
 
@@ -266,15 +266,15 @@ class Projection:
             self.drop()
             return EraseReport(0, files)
 
-    def check(self) -> list[Problem]:
+    def check(self) -> list[TableProblem]:
         """Read every row and every checksum. Empty: the table says what was written."""
         try:
             return self._table.read(self._examine)
         except StoreDamaged as error:
-            return [Problem("unreadable", str(error))]
+            return [TableProblem("unreadable", str(error))]
 
-    def _examine(self, handle: Handle | None) -> list[Problem]:
-        found = [Problem("quarantine", f"{path.name} was moved aside") for path in self._table.quarantined()]
+    def _examine(self, handle: Handle | None) -> list[TableProblem]:
+        found = [TableProblem("quarantine", f"{path.name} was moved aside") for path in self._table.list_quarantined()]
         if handle is None:
             return found
         self._verify(handle.schema)
@@ -282,7 +282,7 @@ class Projection:
         for batch in handle.search().to_batches(_SCAN_ROWS):
             found.extend(_examine_rows(*layout.read_rows(batch, self.dim), seen))
         if layout.WATERMARK_ID not in seen:
-            found.append(Problem("watermark", "the watermark row is missing"))
+            found.append(TableProblem("watermark", "the watermark row is missing"))
         return found or _examine_index(handle)
 
     def heal(self) -> list[str]:
@@ -306,7 +306,7 @@ class Projection:
 
 
 def _read_watermark(handle: Handle, columns: Sequence[str] | None = None) -> int:
-    wanted = list(columns or layout.present(handle.schema))
+    wanted = list(columns or layout.present_columns(handle.schema))
     rows = handle.search().where(equals("user_id", layout.WATERMARK_USER)).select(wanted).to_arrow()
     return max(rows.column("seq").to_pylist(), default=0)
 
@@ -354,7 +354,7 @@ def _purge_tombstones(handle: Any) -> int:
     return count
 
 
-def _examine_index(handle: Handle) -> list[Problem]:
+def _examine_index(handle: Handle) -> list[TableProblem]:
     """A damaged index silently hides rows, so what it finds is held against a plain scan."""
     scanned: Counter[str] = Counter()
     for batch in handle.search().select(["user_id"]).to_batches(1 << 16):
@@ -365,17 +365,17 @@ def _examine_index(handle: Handle) -> list[Problem]:
         some = users[start : start + step]
         rows = handle.search().where(among("user_id", some)).select(["user_id"]).to_arrow()
         if Counter(rows.column("user_id").to_pylist()) != Counter({user: scanned[user] for user in some}):
-            return [Problem("index", "the index on user_id does not find what a scan finds")]
+            return [TableProblem("index", "the index on user_id does not find what a scan finds")]
     return []
 
 
-def _examine_rows(rows: list[tuple[Any, ...]], fits: list[bool], seen: set[str]) -> Iterator[Problem]:
+def _examine_rows(rows: list[tuple[Any, ...]], fits: list[bool], seen: set[str]) -> Iterator[TableProblem]:
     for row, whole in zip(rows, fits, strict=True):
         memory_id = str(row[0])
         if memory_id in seen:
-            yield Problem("duplicate", "the id occurs more than once", memory_id)
+            yield TableProblem("duplicate", "the id occurs more than once", memory_id)
         seen.add(memory_id)
         if not whole:
-            yield Problem("checksum", "the row is not what was written", memory_id)
+            yield TableProblem("checksum", "the row is not what was written", memory_id)
         elif row[1] == layout.WATERMARK_USER and memory_id != layout.WATERMARK_ID:
-            yield Problem("scope", "the row belongs to no user", memory_id)
+            yield TableProblem("scope", "the row belongs to no user", memory_id)

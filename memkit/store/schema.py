@@ -32,11 +32,12 @@ WATERMARK_USER = ""
 
 FORMAT = 1
 EMBEDDER_KEY, FORMAT_KEY = "memkit.embedder", "memkit.format"
-LATER = "confirmed_at"
-"""A column that tables of 0.1.0 lack until they are written to."""
-TIMES = ("at", "created_at", "updated_at", "expires_at", LATER)
+TIMES = ("at", "created_at", "updated_at", "expires_at", "confirmed_at")
+LATER = ("confirmed_at", "standing")
+"""Columns that older tables lack until they are written to."""
 SCALARS = ("id", "user_id", "agent_id", "kind", "text", "metadata", "source_turns", *TIMES, "utc_offsets", "speaker",
-            "session_id", "origin", "trust", "trainable", "revision", "content_hash", "seq", "deleted")  # fmt: skip
+            "session_id", "origin", "trust", "trainable", "standing", "revision", "content_hash", "seq",
+            "deleted")  # fmt: skip
 COLUMNS = (*SCALARS, "checksum", "vector")
 _TEXTS = ("id", "user_id", "agent_id", "kind", "text", "metadata", "speaker", "session_id", "origin", "content_hash")
 _NUMBERS = (*TIMES[:-1], "trainable", "revision", "seq", "deleted")
@@ -57,6 +58,7 @@ def memories_schema(dim: int, identity: str) -> Schema:
         **dict.fromkeys(TIMES, moment),
         "trust": pa.float64(),
         "trainable": pa.bool_(),
+        "standing": pa.bool_(),
         "deleted": pa.bool_(),
         "revision": pa.int64(),
         "seq": pa.int64(),
@@ -70,14 +72,16 @@ def memories_schema(dim: int, identity: str) -> Schema:
     return pa.schema(fields, metadata={EMBEDDER_KEY: identity, FORMAT_KEY: str(FORMAT)})
 
 
-def later_field() -> Any:
+def missing_fields(schema: Schema) -> list[Any]:
+    """The columns that a table still lacks."""
     _, pa = modules()
-    return pa.field(LATER, pa.timestamp("us", "UTC"))
+    types = {"confirmed_at": pa.timestamp("us", "UTC"), "standing": pa.bool_()}
+    return [pa.field(name, types[name]) for name in LATER if name not in schema.names]
 
 
-def present(schema: Schema, columns: Sequence[str] = COLUMNS) -> list[str]:
-    """`columns`, but for the one that older tables lack."""
-    return [name for name in columns if name != LATER or name in schema.names]
+def present_columns(schema: Schema, columns: Sequence[str] = COLUMNS) -> list[str]:
+    """`columns`, but for those that older tables lack."""
+    return [name for name in columns if name not in LATER or name in schema.names]
 
 
 def encode(rows: Sequence[ProjectedRow], dim: int, identity: str, watermark: int | None = None) -> Batch:
@@ -140,7 +144,7 @@ def to_slice(
     if not bool((np.diff(seqs[rows]) > 0).all()):
         order = [row for _, _, row in sorted(zip(seqs[rows].tolist(), [ids[row] for row in order], order, strict=True))]
     if order != list(range(len(ids))):
-        columns = taken(columns, order)
+        columns = take(columns, order)
         vectors = vectors[np.asarray(order, np.int64)]
     return Slice(columns, to_columns(columns), _stored(columns), vectors, watermark), bad
 
@@ -155,16 +159,20 @@ def flat_columns(table: Batch) -> dict[str, Any]:
     """The scalar columns, each in one piece; times as microseconds."""
     _, pa = modules()
     found: dict[str, Any] = {}
-    there = present(table.schema, SCALARS)
+    there = present_columns(table.schema, SCALARS)
     for name in SCALARS:
-        column = table.column(name) if name in there else pa.nulls(table.num_rows, pa.int64())
+        column = (
+            table.column(name)
+            if name in there
+            else pa.nulls(table.num_rows, pa.int64() if name in TIMES else pa.bool_())
+        )
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
         found[name] = column.cast(pa.int64()) if name in TIMES else column
     return found
 
 
-def taken(columns: Mapping[str, Any], rows: Sequence[int]) -> dict[str, Any]:
+def take(columns: Mapping[str, Any], rows: Sequence[int]) -> dict[str, Any]:
     _, pa = modules()
     batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     return dict(zip(columns, batch.take(pa.array(rows, pa.int64())).columns, strict=True))
@@ -209,8 +217,10 @@ def checksums(columns: Mapping[str, Any], vectors: NDArray[np.float32]) -> NDArr
     whole = np.concatenate([fixed.view(np.uint8), trust.reshape(-1, 1).view(np.uint8), vectors.view(np.uint8)], axis=1)
     width, said, held = whole.shape[1], memoryview(data), whole.reshape(-1).data
     crc = zlib.crc32
-    later = columns[LATER].cast(pa.int64()).to_pylist()
-    seeds = [0 if at is None else crc(str(at).encode()) for at in later]
+    confirmed = columns["confirmed_at"].cast(pa.int64()).to_pylist()
+    seeds = [0 if at is None else crc(str(at).encode()) for at in confirmed]
+    for row in np.flatnonzero(flags(columns["standing"])).tolist():
+        seeds[row] = crc(b"standing", seeds[row])
     return np.array(
         [
             f"{crc(held[row * width : (row + 1) * width], crc(said[ends[row] : ends[row + 1]], seeds[row])):08x}"
@@ -238,7 +248,7 @@ def _stored(columns: Mapping[str, Any]) -> Records:
     from memkit.retrieval.columns import Records
 
     def make(rows: list[int]) -> list[MemoryRecord]:
-        lists = [column.to_pylist() for column in taken(columns, rows).values()]
+        lists = [column.to_pylist() for column in take(columns, rows).values()]
         return [record_of(row) for row in zip(*lists, strict=True)]
 
     return Records([None] * len(columns["id"]), make)
@@ -268,6 +278,7 @@ def to_columns(columns: Mapping[str, Any]) -> Columns:
         days=ordinals * known,
         expires=numbers(columns["expires_at"], NEVER),
         trust=columns["trust"].to_numpy(zero_copy_only=False),
+        standing=flags(columns["standing"]),
     )
 
 
@@ -282,7 +293,7 @@ def _scalars(row: ProjectedRow) -> _Row:
     if record is None:
         empty = (None,) * len(TIMES)
         return (row.memory_id, row.bank.user_id, row.bank.agent_id, None, None, None, None, *empty, None, None, None,
-                None, None, None, None, None, row.seq, True)  # fmt: skip
+                None, None, None, None, None, None, row.seq, True)  # fmt: skip
     times = [getattr(record, name) for name in TIMES]
     return (
         row.memory_id,
@@ -299,6 +310,7 @@ def _scalars(row: ProjectedRow) -> _Row:
         record.origin,
         float(record.trust),
         record.trainable,
+        record.standing or None,
         record.revision,
         record.content_hash,
         row.seq,
@@ -319,7 +331,7 @@ def _offsets(times: Iterable[datetime | None]) -> list[int] | None:
 
 def record_of(row: _Row) -> MemoryRecord:
     (memory_id, _user, _agent, kind, text, metadata, sources, at, created, updated, expires, confirmed, offsets,
-     speaker, session, origin, trust, trainable, revision, content, seq, _deleted) = row  # fmt: skip
+     speaker, session, origin, trust, trainable, standing, revision, content, seq, _deleted) = row  # fmt: skip
     zones = (*(offsets or ()), *[0] * len(TIMES))
     return MemoryRecord(
         id=memory_id,
@@ -338,6 +350,7 @@ def record_of(row: _Row) -> MemoryRecord:
         origin=origin,
         trust=trust,
         trainable=trainable,
+        standing=bool(standing),
         content_hash=content,
         seq=seq,
     )

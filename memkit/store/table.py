@@ -114,7 +114,7 @@ class LanceTable:
                 return None
             raise
 
-    def pinned(self) -> Any | None:
+    def pin_version(self) -> Any | None:
         """A handle that stays at one version; for use inside `read`."""
         return self._fresh(pinned=True)
 
@@ -322,7 +322,7 @@ class LanceTable:
                 self.directory.rename(doomed)
             self.sweep()
 
-    def quarantined(self) -> list[Path]:
+    def list_quarantined(self) -> list[Path]:
         found = list(self.root.glob(self.name + ".lance*" + CORRUPT))
         return sorted([*found, *self.directory.rglob("*" + CORRUPT)])
 
@@ -332,7 +332,7 @@ class LanceTable:
 
     def _sweep(self, keep: int) -> int:
         litter = [path for path in self.directory.rglob("*") if _is_temporary(path.name) and path.is_file()]
-        quarantined = sorted(self.quarantined(), key=lambda path: path.stat().st_mtime)
+        quarantined = sorted(self.list_quarantined(), key=lambda path: path.stat().st_mtime)
         doomed = [*litter, *(quarantined[:-keep] if keep else quarantined)]
         for path in doomed:
             if path.is_dir():

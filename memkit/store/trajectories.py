@@ -22,7 +22,7 @@ from memkit.models import JSON, micros, to_json
 from memkit.store.compile import above, among, at_most, differs, equals, every, none_of
 from memkit.store.lance import Batch, Handle, Schema, modules
 from memkit.store.table import LanceTable, Lock
-from memkit.store.values import EraseReport, MaintenanceReport, Problem, TrajectoryRow
+from memkit.store.values import EraseReport, MaintenanceReport, TableProblem, TrajectoryRow
 
 TABLE = "trajectories"
 _LIFTED = ("mode", "model", "adapter", "alias", "prompt_hash")
@@ -147,19 +147,19 @@ class Trajectories:
 
         return self._table.write(work, exclusive=True)
 
-    def check(self) -> list[Problem]:
-        found: list[Problem] = []
+    def check(self) -> list[TableProblem]:
+        found: list[TableProblem] = []
         seen = 0
         try:
             for page in self.scan():
                 for row in page.to_pylist():
                     if _checksum(row) != row["checksum"]:
-                        found.append(Problem("checksum", "the row is not what was written", row["decision_id"]))
+                        found.append(TableProblem("checksum", "the row is not what was written", row["decision_id"]))
                     if row["seq"] == seen:
-                        found.append(Problem("duplicate", "the sequence number occurs twice", row["decision_id"]))
+                        found.append(TableProblem("duplicate", "the sequence number occurs twice", row["decision_id"]))
                     seen = row["seq"]
         except StoreDamaged as error:
-            found.append(Problem("unreadable", str(error)))
+            found.append(TableProblem("unreadable", str(error)))
         return found
 
     def heal(self) -> list[str]:

@@ -80,7 +80,7 @@ class EraseReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class TableProblem:
     """One finding of `check()`. All are cured by a rebuild from the journal."""
 
     what: str

@@ -7,7 +7,7 @@ are not plain ASCII letters pass unchanged, so other languages keep their own wo
 
 from __future__ import annotations
 
-from memkit.memo import remembered
+from memkit.memo import remember
 
 _VOWELS = frozenset("aeiouy")
 _DOUBLES = ("bb", "dd", "ff", "gg", "mm", "nn", "pp", "rr", "tt")
@@ -123,7 +123,7 @@ def stem(word: str) -> str:
     return english_stem(word)
 
 
-@remembered(65_536)
+@remember(65_536)
 def english_stem(word: str) -> str:
     """Memoised: a bank repeats its words."""
     word = _IRREGULAR.get(word, word)

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from datetime import datetime
 
-from memkit.memo import remembered
+from memkit.memo import remember
 from memkit.models import MemoryRecord
 from memkit.text.stems import stem
 
@@ -117,6 +117,6 @@ def embed_text(record: MemoryRecord) -> str:
     return f"{date}{speaker}{record.text}"
 
 
-@remembered(16_384)
+@remember(16_384)
 def is_unspaced(word: str) -> bool:
     return _IS_UNSPACED.match(word) is not None

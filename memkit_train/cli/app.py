@@ -11,7 +11,7 @@ import typer
 
 from memkit.cli import show
 from memkit.errors import InvalidInput
-from memkit_train.cli.common import DEFAULT_STORE, NOTHING, REFUSED, Json, Store, opened
+from memkit_train.cli.common import DEFAULT_STORE, NOTHING, REFUSED, Json, Store, open_source
 
 app = typer.Typer(
     name="memkit-train",
@@ -40,7 +40,7 @@ def inspect(
     from memkit_train.credit.inspect import inspect as look
     from memkit_train.credit.inspect import show as display
 
-    with opened(store) as source:
+    with open_source(store) as source:
         found = look(source)
     if json:
         show.as_json(found.to_json())
@@ -51,7 +51,7 @@ def inspect(
 @app.command()
 def plan(config: ConfigFile = None, sets: Sets = None, json: Json = False) -> None:
     """A run before it runs: steps, tokens, memory, time, and whether model, template and log fit. Needs no GPU."""
-    from memkit_train.retrain.config import dumped
+    from memkit_train.retrain.config import dump
     from memkit_train.retrain.plan import plan as make
 
     chosen = _config(config, sets)
@@ -59,7 +59,7 @@ def plan(config: ConfigFile = None, sets: Sets = None, json: Json = False) -> No
     if json:
         show.as_json(found.to_json())
     else:
-        show.out.print(dumped(chosen).rstrip(), markup=False)
+        show.out.print(dump(chosen).rstrip(), markup=False)
         show.table(
             "",
             ["", ""],
@@ -105,7 +105,7 @@ def compare(
 
     if mode not in (None, "split", "fused"):
         raise InvalidInput(f"no mode {mode!r}", why="a turn is decided in one of two", fix="use split or fused")
-    with opened(store) as source:
+    with open_source(store) as source:
         served = source.served_with
         env = Env(make_embedder(embedder), replace(served, mode=mode or served.mode))
         states = states_of(source, env, limit=limit, seed=seed)
@@ -212,7 +212,7 @@ def ranker(
     from memkit_train.log.splits import Split
     from memkit_train.ranker.learn import learn
 
-    with opened(store) as source:
+    with open_source(store) as source:
         home = Registry(registry or store / "adapters")  # only now: it makes its folder
         try:
             found = learn(
@@ -255,7 +255,7 @@ def doctor(
     """Is this machine fit to train? Packages, GPU, memory, disk; and whether a store can be read. Exit code 1: no."""
     from memkit_train.retrain.doctor import examine
 
-    found = examine(store, opened)
+    found = examine(store, open_source)
     if json:
         show.as_json([{"name": one.name, "ok": one.ok, "what": one.what, "fix": one.fix} for one in found])
     else:
@@ -276,7 +276,7 @@ def _config(path: Path | None, sets: list[str] | None) -> Any:
 def _decoder(model: str | None) -> Any:
     if model is None:
         return None
-    from memkit_train.tokenizing import tokenizer_of
+    from memkit_train.learn.tokenizing import tokenizer_of
 
     return tokenizer_of(model).decode
 

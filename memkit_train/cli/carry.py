@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from memkit.cli import show
-from memkit_train.cli.common import DEFAULT_STORE, NOTHING, Json, Store, opened
+from memkit_train.cli.common import DEFAULT_STORE, NOTHING, Json, Store, open_source
 
 
 def export(
@@ -28,7 +28,7 @@ def export(
     from memkit_train.log.splits import Split
 
     chosen: dict[str, Any] = {"form": form, "side": side, "split": Split(split_seed, heldout_share)}
-    with opened(store) as source:
+    with open_source(store) as source:
         try:
             found = write(source, out, embedder=make_embedder(embedder), **chosen)
         except NoRows as error:
@@ -52,7 +52,7 @@ def bundle(
     from memkit.embedders import make_embedder
     from memkit_train.log.bundle import bundle as make
 
-    with opened(store) as source:
+    with open_source(store) as source:
         manifest = make(source, out, users=user, embedder=make_embedder(embedder))
     if json:
         show.as_json(manifest)
@@ -71,7 +71,7 @@ def unbundle(
     from memkit.adapters import Registry
     from memkit_train.log.bundle import take_adapter
 
-    with opened(store) as source, tempfile.TemporaryDirectory() as room:
+    with open_source(store) as source, tempfile.TemporaryDirectory() as room:
         adapter = take_adapter(bundle, source, Path(room) / "adapter")
         registry = Registry(store / "adapters")  # only now: it makes its folder
         try:

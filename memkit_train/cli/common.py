@@ -14,7 +14,7 @@ REFUSED, NOTHING = 3, 4
 """Exit codes."""
 
 
-def opened(path: Path) -> Any:
+def open_source(path: Path) -> Any:
     from memkit_train.log.bundle import MANIFEST, BundleSource
     from memkit_train.log.source import StoreSource
 

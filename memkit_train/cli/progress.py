@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
 from memkit.cli import show
-from memkit_train.run_folder import Tick
+from memkit_train.files.run_folder import Tick
 
 _EVERY_S = 10.0
 _TELLING = 0.05
@@ -17,7 +17,7 @@ _TELLING = 0.05
 _SHARES = ("time/generation", "time/optimiser", "time/environment")
 
 
-def noted(metrics: Mapping[str, float]) -> str:
+def pick_metrics(metrics: Mapping[str, float]) -> str:
     """What is worth a glance: loss, reward, the held-out score, and where an online step spent its time."""
     parts = [f"{name} {metrics[name]:.4f}" for name in ("loss", "reward", "held out") if name in metrics]
     if all(name in metrics for name in _SHARES):
@@ -69,7 +69,7 @@ def _bars() -> Generator[Tick]:
             elif done < reached[stage]:
                 bars.reset(task)  # type: ignore[arg-type]
             reached[stage] = done
-            note = noted(metrics)
+            note = pick_metrics(metrics)
             bars.update(task, completed=done, total=total, **({"note": note} if note else {}))  # type: ignore[arg-type]
 
         yield tick
@@ -92,7 +92,7 @@ def _lines() -> Tick:
         said[stage] = now
         tells = _TELLING * total <= done < total
         left = f", about {(now - start) / done * (total - done):.0f} s left" if tells else ""
-        note = noted(metrics)
+        note = pick_metrics(metrics)
         show.err.print(f"{stage} {done}/{total}{f', {note}' if note else ''}{left}")
 
     return tick

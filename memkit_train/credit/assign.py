@@ -39,7 +39,7 @@ from memkit_train.credit.labels import labels
 from memkit_train.credit.moments import Moment, MomentIndex, listeners, moments
 from memkit_train.credit.topics import Topics
 from memkit_train.credit.words import as_facts, without_fact, words_served
-from memkit_train.log.records import AnswerEvent, Credit, Decision, Episode, Label, RankerRow, Served
+from memkit_train.log.records import AnswerEvent, Credit, Decision, Label, RankerRow, Served, Trajectory
 from memkit_train.log.source import TrajectorySource
 
 CANDIDATES = 30
@@ -71,7 +71,7 @@ class Credited:
 def learn_topics(source: TrajectorySource, users: Sequence[str] | None = None) -> Topics:
     """One pass over the log, one user at a time."""
     topics = Topics()
-    for episode in source.episodes(users):
+    for episode in source.trajectories(users):
         texts = revisions(episode.ops)
         topics.learn((event, [texts[key].text for key in event.cited if key in texts]) for event in episode.answers)
     return topics
@@ -83,15 +83,15 @@ def assign(
     *,
     topics: Topics | None = None,
     embedder: Embedder | None = None,
-) -> Iterator[tuple[Episode, Credited]]:
+) -> Iterator[tuple[Trajectory, Credited]]:
     """Credit for every user, one at a time."""
     topics = topics or learn_topics(source, users)
     embedder = embedder or make_embedder("hash")
-    for episode in source.episodes(users):
+    for episode in source.trajectories(users):
         yield episode, credit(episode, topics, embedder)
 
 
-def credit(episode: Episode, topics: Topics, embedder: Embedder) -> Credited:
+def credit(episode: Trajectory, topics: Topics, embedder: Embedder) -> Credited:
     return Crediting(episode, topics, embedder).run()
 
 
@@ -100,7 +100,7 @@ def revisions(ops: Iterable[Op]) -> dict[tuple[str, int], MemoryRecord]:
 
 
 class Crediting:
-    def __init__(self, episode: Episode, topics: Topics, embedder: Embedder) -> None:
+    def __init__(self, episode: Trajectory, topics: Topics, embedder: Embedder) -> None:
         self.episode, self.topics, self.embedder = episode, topics, embedder
         self.texts = revisions(episode.ops)
         self.writers = {
@@ -140,10 +140,10 @@ class Crediting:
 
     def _marks(self, decision_id: str) -> frozenset[str]:
         moment = self.moment_of[decision_id]
-        shown = [self.shown(one) for one in moment.decision.payload.get("candidates", ())]
+        shown = [self.find_shown(one) for one in moment.decision.payload.get("candidates", ())]
         return marks(moment.text, self.ops.get(decision_id, []), [one.text for one in shown if one is not None])
 
-    def shown(self, candidate: Mapping[str, Any]) -> MemoryRecord | None:
+    def find_shown(self, candidate: Mapping[str, Any]) -> MemoryRecord | None:
         return self.texts.get((candidate["id"], candidate["revision"]))
 
     # -- good answers ------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class Crediting:
         if any(op.action in ("add", "update") for op in done) and self._left_standing(decision, words, event, served):
             return False
         named = words & set(terms(event.question)) - self.people
-        return not (named and self._value(words) <= named and destroyed(done, words))
+        return not (named and self._value(words) <= named and destroys(done, words))
 
     def _sources(self, keys: Iterable[tuple[str, int]]) -> set[str]:
         """The turns that these memories were drawn from."""
@@ -206,7 +206,7 @@ class Crediting:
     ) -> bool:
         known = {record.id: record for record in self._known(event) if record.id in served}
         for one in decision.payload.get("candidates", ()):
-            record = self.shown(one)
+            record = self.find_shown(one)
             if record is not None and known.get(one["id"]) == record and self.same_topic(words, record.text):
                 return True
         return False
@@ -234,12 +234,12 @@ class Crediting:
         if last is None:
             self.out.dropped["no relevant turn"] += 1
             return
-        said = self.words[last.place] - self.asked(event)
+        said = self.words[last.place] - self.question_words(event)
         done = self.ops.get(last.decision.decision_id, [])
         if _passed_over(done, event) and _stands(done, event):
             self._misread(event, label)
             return
-        if destroyed(done, self.words[last.place]):
+        if destroys(done, self.words[last.place]):
             self._give(last.decision, label, "lost")
             return
         known = [record for record in self._known(event) if record.kind != "turn"]
@@ -261,7 +261,7 @@ class Crediting:
         else:
             self.out.dropped["answered by the app"] += 1
 
-    def asked(self, event: AnswerEvent) -> set[str]:
+    def question_words(self, event: AnswerEvent) -> set[str]:
         return {other for word in terms(event.question) for other in self.topics.stands_for(word)}
 
     def _known(self, event: AnswerEvent) -> list[MemoryRecord]:
@@ -351,7 +351,7 @@ def _written(done: Sequence[Op]) -> set[tuple[str, int]]:
     return {(op.after.id, op.after.revision) for op in done if op.after is not None and op.action != "noop"}
 
 
-def destroyed(done: Sequence[Op], said: Collection[str]) -> bool:
+def destroys(done: Sequence[Op], said: Collection[str]) -> bool:
     """Whether the ops destroyed words that the moment itself does not say."""
     for op in done:
         if op.before is None or op.action not in ("update", "delete"):

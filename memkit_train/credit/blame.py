@@ -14,11 +14,11 @@ from functools import cached_property
 from memkit.models import MemoryRecord, Op
 from memkit.seams.embedder import Embedder
 from memkit.text.words import terms
-from memkit_train.credit.assign import Crediting, destroyed, took_away
+from memkit_train.credit.assign import Crediting, destroys, took_away
 from memkit_train.credit.moments import Moment
 from memkit_train.credit.rows import scores
 from memkit_train.credit.topics import Topics
-from memkit_train.log.records import AnswerEvent, Credit, Decision, Episode
+from memkit_train.log.records import AnswerEvent, Credit, Decision, Trajectory
 
 BLAME = frozenset({"missed", "lost"})
 
@@ -46,16 +46,16 @@ class Fault:
     @cached_property
     def shown(self) -> tuple[MemoryRecord, ...]:
         """What the decision saw of the bank."""
-        found = map(self.reading.shown, self.decision.payload.get("candidates", ()))
+        found = map(self.reading.find_shown, self.decision.payload.get("candidates", ()))
         return tuple(record for record in found if record is not None)
 
-    def mended(self, ops: Sequence[Op], bank: Collection[MemoryRecord]) -> bool:
+    def mends(self, ops: Sequence[Op], bank: Collection[MemoryRecord]) -> bool:
         """Whether these operations, which lead to this bank, are not to blame as the logged ones were."""
-        if any(credit.why == "lost" for credit, _ in self.blames) and destroyed(ops, self.said):
+        if any(credit.why == "lost" for credit, _ in self.blames) and destroys(ops, self.said):
             return False
         if self._invents(ops):
             return False
-        wanted = [self.said - self.reading.asked(event) for _, event in self.blames]
+        wanted = [self.said - self.reading.question_words(event) for _, event in self.blames]
         if not all(wanted):  # the question says all of it: whether it is in the bank tells nothing
             return False
         if all(took_away(ops, value) for value in wanted):
@@ -77,7 +77,7 @@ class Fault:
         return not heard.issuperset(word for text in written for word in terms(text))
 
 
-def faults(episode: Episode, topics: Topics, embedder: Embedder) -> Iterator[Fault]:
+def faults(episode: Trajectory, topics: Topics, embedder: Embedder) -> Iterator[Fault]:
     """One per decision of a user's log that is more blamed than praised, in its order."""
     reading = Crediting(episode, topics, embedder)
     events = {event.trace_id: event for event in episode.answers}

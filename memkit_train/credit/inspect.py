@@ -18,13 +18,13 @@ from memkit_train.credit.assign import credit, learn_topics
 from memkit_train.credit.labels import labels
 from memkit_train.credit.questions import episode_probes, too_few
 from memkit_train.errors import NoRows, NoSignal
-from memkit_train.log.records import Credit, Decision, Episode, Label, Probe
+from memkit_train.log.records import Credit, Decision, Label, LoggedQuestion, Trajectory
 from memkit_train.log.source import TrajectorySource
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-Truth = Callable[[Episode, Decision], bool | None]
+Truth = Callable[[Trajectory, Decision], bool | None]
 """Whether a decision was right, where a world knows it; None where it does not."""
 SAMPLES = 3
 EARNED, BLAMED = ("cited", "relevant"), ("lost", "missed")
@@ -48,7 +48,7 @@ class Inspection:
     credits: Counter[str] = field(default_factory=Counter[str])
     dropped: Counter[str] = field(default_factory=Counter[str])
     ranker_rows: int = 0
-    probes: list[Probe] = field(default_factory=list[Probe])
+    probes: list[LoggedQuestion] = field(default_factory=list[LoggedQuestion])
     checked: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     """credit, blame → (right, checked), where the truth is known."""
     samples: list[tuple[Decision, Credit | None]] = field(default_factory=list[tuple[Decision, "Credit | None"]])
@@ -97,7 +97,7 @@ def inspect(
     embedder = embedder or make_embedder("hash")
     topics = learn_topics(source, users)
     out = Inspection()
-    for episode in source.episodes(users):
+    for episode in source.trajectories(users):
         _count(out, episode)
         credited = credit(episode, topics, embedder)
         out.probes += episode_probes(episode, topics, embedder)
@@ -110,7 +110,7 @@ def inspect(
     return out
 
 
-def _count(out: Inspection, episode: Episode) -> None:
+def _count(out: Inspection, episode: Trajectory) -> None:
     out.users += 1
     out.turns += sum(len(one.turns) for one in episode.intakes)
     out.parked += sum(one.status == "parked" for one in episode.intakes)
@@ -127,7 +127,7 @@ def _count(out: Inspection, episode: Episode) -> None:
         out.with_logprobs += one.logprobs is not None
 
 
-def _sample(out: Inspection, episode: Episode, credits: Iterable[Credit]) -> None:
+def _sample(out: Inspection, episode: Trajectory, credits: Iterable[Credit]) -> None:
     """One good, one bad, one without a label, where there are such."""
     by_id = {one.decision_id: one for one in episode.decisions}
     have = {None if given is None else given.y >= 0.5 for _, given in out.samples}
@@ -140,7 +140,7 @@ def _sample(out: Inspection, episode: Episode, credits: Iterable[Credit]) -> Non
         out.samples.append((plain, None))
 
 
-def _check(out: Inspection, episode: Episode, credits: Iterable[Credit], truth: Truth) -> None:
+def _check(out: Inspection, episode: Trajectory, credits: Iterable[Credit], truth: Truth) -> None:
     by_id = {one.decision_id: one for one in episode.decisions}
     for one in credits:
         name = "credit" if one.why in EARNED else "blame" if one.why in BLAMED else ""
@@ -202,10 +202,10 @@ def show(found: Inspection, console: Console, decode: Callable[[Sequence[int]], 
     for decision, given in found.samples:
         said = "no label" if given is None else f"y = {given.y:g}, weight {given.weight:g}, {given.why}"
         console.print(Text(f"\n{decision.role} {decision.decision_id}: {said}", style="bold"))
-        console.print(masked(decision, given, decode))
+        console.print(colour(decision, given, decode))
 
 
-def masked(decision: Decision, given: Credit | None, decode: Callable[[Sequence[int]], str] | None = None) -> Any:
+def colour(decision: Decision, given: Credit | None, decode: Callable[[Sequence[int]], str] | None = None) -> Any:
     """The prompt dimmed, for no loss is on it; the reply in colour: green to be repeated, red to be avoided."""
     from rich.text import Text
 

@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class CreditedDecision:
     """A credited decision."""
 
     decision_id: str
@@ -72,7 +72,7 @@ def _level(words: Collection[str], text: str | Collection[str]) -> int:
     return int(LEVELS * len(known.intersection(words)) / len(words)) if words else 0
 
 
-def doubted(cases: Sequence[Case]) -> set[str]:
+def find_doubtful(cases: Sequence[CreditedDecision]) -> set[str]:
     """Ids of the decisions whose good labels are better not imitated."""
     if len(cases) < LEAST:
         return set()
@@ -93,7 +93,7 @@ def doubted(cases: Sequence[Case]) -> set[str]:
     return {one.decision_id for one, found in zip(cases, odds, strict=True) if one.y >= 0.5 and found < floor}
 
 
-def _table(cases: Sequence[Case]) -> Floats:
+def _table(cases: Sequence[CreditedDecision]) -> Floats:
     """1 where a case has a mark; the last column is every case's."""
     users: Mapping[str, set[str]] = defaultdict(set)
     for one in cases:

@@ -18,8 +18,8 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from memkit.journal import FeedbackRecord
-from memkit_train import scores
-from memkit_train.log.records import AnswerEvent, Episode, Label
+from memkit_train.log.records import AnswerEvent, Label, Trajectory
+from memkit_train.metrics import scores
 
 CORRECTION, REASK = (0.0, 0.5), (0.25, 0.3)
 """(y, weight)."""
@@ -28,7 +28,7 @@ _SOON = timedelta(minutes=30)
 _WORD = re.compile(r"[^\W_]+", re.UNICODE)
 
 
-def labels(episode: Episode) -> list[Label]:
+def labels(episode: Trajectory) -> list[Label]:
     """At most one per answer, in the order of the answers."""
     found: list[Label] = []
     for position, event in enumerate(episode.answers):
@@ -42,7 +42,7 @@ def labels(episode: Episode) -> list[Label]:
     return found
 
 
-def said_at(episode: Episode) -> list[datetime]:
+def said_at(episode: Trajectory) -> list[datetime]:
     """When each of these labels was made: by the last thing said of the answer, or by asking again."""
     following = {one.trace_id: after for one, after in pairwise(episode.answers)}
     found: list[datetime] = []

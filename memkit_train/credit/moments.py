@@ -15,7 +15,7 @@ from memkit.models import MemoryRecord, Turn
 from memkit.retrieval import BankIndex, Query, Scored, embed_text, rank
 from memkit.roles import Extractor, Fact
 from memkit.seams.embedder import Embedder
-from memkit_train.log.records import Decision, Episode, TurnLog
+from memkit_train.log.records import Decision, Trajectory, TurnLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Moment:
     decision: Decision
 
 
-def moments(episode: Episode) -> list[Moment]:
+def moments(episode: Trajectory) -> list[Moment]:
     """Of turns that were decided and applied."""
     of_intake: dict[str, list[Decision]] = {}
     for decision in episode.decisions:
@@ -44,7 +44,7 @@ def moments(episode: Episode) -> list[Moment]:
     return out
 
 
-def listeners(episode: Episode) -> Iterator[tuple[Turn, Decision]]:
+def listeners(episode: Trajectory) -> Iterator[tuple[Turn, Decision]]:
     """Each turn of the user, with the decision that should have drawn facts from it."""
     heard = {one.intake_id: one for one in episode.decisions if one.ok and one.role in ("extractor", "fused")}
     for log in episode.intakes:

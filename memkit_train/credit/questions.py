@@ -17,7 +17,7 @@ from memkit.text.words import STOP_WORDS, fold, terms
 from memkit_train.credit.assign import Crediting
 from memkit_train.credit.labels import labels
 from memkit_train.credit.topics import Topics
-from memkit_train.log.records import AnswerEvent, Episode, Label, Probe, Source
+from memkit_train.log.records import AnswerEvent, Label, LoggedQuestion, Source, Trajectory
 from memkit_train.log.source import TrajectorySource
 
 CONFIRMED_WEIGHT = 0.7
@@ -26,13 +26,13 @@ ENOUGH, ENOUGH_USERS = 200, 30
 
 def probes(
     source: TrajectorySource, topics: Topics, users: Sequence[str] | None = None, *, embedder: Embedder | None = None
-) -> Iterator[Probe]:
+) -> Iterator[LoggedQuestion]:
     embedder = embedder or make_embedder("hash")
-    for episode in source.episodes(users):
+    for episode in source.trajectories(users):
         yield from episode_probes(episode, topics, embedder)
 
 
-def episode_probes(episode: Episode, topics: Topics, embedder: Embedder) -> Iterator[Probe]:
+def episode_probes(episode: Trajectory, topics: Topics, embedder: Embedder) -> Iterator[LoggedQuestion]:
     """At most one per answer."""
     reading = Crediting(episode, topics, embedder)
     events = {event.trace_id: event for event in episode.answers}
@@ -45,7 +45,7 @@ def episode_probes(episode: Episode, topics: Topics, embedder: Embedder) -> Iter
         last = reading.last_relevant(event)
         turns = [last.turn.turn_id] if last else []
         turns += [turn for key in event.cited if key in reading.texts for turn in reading.texts[key].source_turns]
-        yield Probe(
+        yield LoggedQuestion(
             user=episode.subject,
             user_id=episode.user_id,
             bank=event.bank,
@@ -61,7 +61,7 @@ def episode_probes(episode: Episode, topics: Topics, embedder: Embedder) -> Iter
 
 
 def _expected(
-    episode: Episode, reading: Crediting, event: AnswerEvent, label: Label
+    episode: Trajectory, reading: Crediting, event: AnswerEvent, label: Label
 ) -> tuple[str, Source, float] | None:
     if label.source == "expected":
         given = [one.payload["expected"] for one in episode.feedback[event.trace_id] if "expected" in one.payload]
@@ -86,7 +86,7 @@ def without_question(text: str, question: str, topics: Topics) -> str:
     return " ".join(kept)
 
 
-def too_few(found: Sequence[Probe]) -> str:
+def too_few(found: Sequence[LoggedQuestion]) -> str:
     """Why no verdict can rest on these probes; "" where one can."""
     users = len({one.user for one in found})
     if len(found) >= ENOUGH and users >= ENOUGH_USERS:

@@ -62,11 +62,11 @@ class Topics:
                 others.setdefault(word, {word}).add(other)
         self._stands_for = {word: frozenset(found) for word, found in others.items()}
 
-    def known(self, word: str) -> bool:
+    def knows(self, word: str) -> bool:
         """Whether memories ever say the word or what stands for it: others tell nothing about relevance."""
         return self._cited[word] > 0 or len(self.stands_for(word)) > 1
 
     def covers(self, text: Collection[str], question: str) -> bool:
         """Whether a text (its terms) has every telling word of the question, or what stands for it."""
-        asked = [word for word in dict.fromkeys(terms(question)) if self.known(word)]
+        asked = [word for word in dict.fromkeys(terms(question)) if self.knows(word)]
         return bool(asked) and all(not self.stands_for(word).isdisjoint(text) for word in asked)

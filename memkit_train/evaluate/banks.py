@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from memkit.models import MemoryRecord, Op
-from memkit_train.conversations import Conversation
+from memkit_train.evaluate.conversations import Conversation
 from memkit_train.evaluate.recall import content_words, supports
 from memkit_train.lab.worlds import language
 from memkit_train.lab.worlds.model import Episode

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from memkit.models import MemoryRecord
-from memkit_train.porter import stem
+from memkit_train.metrics.porter import stem
 
 _WORD = re.compile(r"[^\W_]+")
 _STOP = frozenset(

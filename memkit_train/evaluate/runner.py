@@ -24,16 +24,16 @@ from memkit.models import JSON, MemoryRecord, digest, to_json
 from memkit.retrieval.weights import DEFAULT as DEFAULT_WEIGHTS
 from memkit.roles import role_prompt_hashes
 from memkit.seams.embedder import Embedder
-from memkit_train.conversations import Asked, Conversation, Dataset
 from memkit_train.evaluate.banks import bank_figures
+from memkit_train.evaluate.conversations import Conversation, Dataset, GoldQuestion
 from memkit_train.evaluate.loaders import load
 from memkit_train.evaluate.recall import first_words, recall_at, trace_evidence
 from memkit_train.evaluate.systems import Built, System, make_answerer, make_system, serve
 from memkit_train.lab.worlds import Episode, Question, Truth, matches
-from memkit_train.lab.worlds.reader import Reader
+from memkit_train.lab.worlds.reader import WorldReader
+from memkit_train.metrics.scores import gold_held, score_answer, stale_answer
 from memkit_train.replay.answer import AnswerTask, answer_all
 from memkit_train.rewards import judge as judging
-from memkit_train.scores import gold_held, score_answer, stale_answer
 
 FORMAT = 4
 """Of reports and of cached pairs: a pair that was scored otherwise is measured again."""
@@ -234,9 +234,9 @@ class _Run:
             figures["size"] = 1.0
         return {"rows": rows, "bank": {"conversation": self.conversation.conversation_id, **figures}}
 
-    def _questions(self) -> list[tuple[Asked, str | None, int]]:
+    def _questions(self) -> list[tuple[GoldQuestion, str | None, int]]:
         """(question, session after which it is asked, step). At the end, only what is still true then is asked."""
-        out: list[tuple[Asked, str | None, int]] = []
+        out: list[tuple[GoldQuestion, str | None, int]] = []
         steps = len(self.order)
         for asked in self.conversation.questions:
             if not self.config.streaming:
@@ -249,18 +249,18 @@ class _Run:
             out.append((asked, session, self.order.get(session or "", steps)))
         return out
 
-    def _now(self, asked: Asked, session: str | None) -> datetime:
+    def _now(self, asked: GoldQuestion, session: str | None) -> datetime:
         """Asked in the middle of a conversation, a question knows nothing of the time after it."""
         return asked.as_of or asked.at or (self.ends[session][1] if session else self.last)
 
-    def _answers(self, built: Built, questions: Sequence[tuple[Asked, str | None, int]]) -> list[JSON]:
+    def _answers(self, built: Built, questions: Sequence[tuple[GoldQuestion, str | None, int]]) -> list[JSON]:
         """text, served, cited: per question."""
         banks = [built.at(session, asked.as_of, self.embedder) for asked, session, _ in questions]
         if self.answerer is not None and self.answerer.backbone is not None:
             return self._generated(built, questions, banks)
         reader = None
         if self.episode is not None:
-            reader = Reader(Truth([self.episode]), self.embedder, words=self.config.reader_words)
+            reader = WorldReader(Truth([self.episode]), self.embedder, words=self.config.reader_words)
         out: list[JSON] = []
         for (asked, session, _), bank in zip(questions, banks, strict=True):
             ranked = serve(built, bank, asked.text, self._now(asked, session), self.embedder, self.depth)
@@ -269,7 +269,7 @@ class _Run:
                 out.append({"answer": None, "ranked": ranked, "bank": bank, "cited": None, "served": None})
                 continue
             if built.everything:  # the reader reads all of it
-                wide = Reader(reader.truth, self.embedder, words=1 << 30)
+                wide = WorldReader(reader.truth, self.embedder, words=1 << 30)
                 reading = wide.ask(question, bank)
             else:
                 reading = reader.ask(question, bank)
@@ -286,7 +286,7 @@ class _Run:
         return out
 
     def _generated(
-        self, built: Built, questions: Sequence[tuple[Asked, str | None, int]], banks: Sequence[Any]
+        self, built: Built, questions: Sequence[tuple[GoldQuestion, str | None, int]], banks: Sequence[Any]
     ) -> list[JSON]:
         assert self.answerer is not None
         assert self.answerer.backbone is not None
@@ -307,7 +307,7 @@ class _Run:
             out.append({"answer": answered.text, "ranked": ranked, "bank": task.bank, "cited": cited, "served": shown})
         return out
 
-    def _row(self, built: Built, asked: Asked, step: int, found: JSON) -> JSON:
+    def _row(self, built: Built, asked: GoldQuestion, step: int, found: JSON) -> JSON:
         ranked: list[MemoryRecord] = found["ranked"]
         answer: str | None = found["answer"]
         row: JSON = {
@@ -365,7 +365,7 @@ class _Run:
         row["served"] = [[record.text, list(record.source_turns)] for record in served[:6]]
         return row
 
-    def _world_question(self, asked: Asked) -> Question | None:
+    def _world_question(self, asked: GoldQuestion) -> Question | None:
         if self.episode is None:
             return None
         every = [*self.episode.questions, *(q for session in self.episode.sessions for q in session.probes)]
@@ -380,7 +380,7 @@ def _need_a_reply(calls: Sequence[Attempt] | Sequence[Answered]) -> None:
         raise errors[0]
 
 
-def _traceable(asked: Asked) -> bool:
+def _traceable(asked: GoldQuestion) -> bool:
     """Whether a good memory holds the evidence. Of a fact that was taken back it is the turn that took it back, which a
     right DELETE leaves in no memory. LoCoMo's recall is published over all its categories, the unanswerable one too."""
     return bool(asked.gold) or asked.number is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 from memkit.models import JSON
 from memkit_train.evaluate.runner import BUDGETS, RANKS, Report
-from memkit_train.stats import Estimate, mean_by_cluster
+from memkit_train.metrics.stats import Estimate, mean_by_cluster
 
 ANSWER_SCORES = (
     "right",

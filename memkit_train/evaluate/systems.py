@@ -18,7 +18,7 @@ from memkit.models import MemoryRecord, Op, Turn, content_hash
 from memkit.retrieval import Query, RankerWeights, rank
 from memkit.seams.backbone import Backbone, GenReply, GenRequest, Replies
 from memkit.seams.embedder import Embedder
-from memkit_train.conversations import Conversation
+from memkit_train.evaluate.conversations import Conversation
 from memkit_train.lab.worlds import Episode, OracleBackbone, TeacherBackbone, Truth
 from memkit_train.replay.env import Env, Policy, Trail
 from memkit_train.replay.script import script_of

@@ -32,7 +32,7 @@ from typing import Literal
 
 from memkit.adapters.manifest import Gate
 from memkit.models import JSON
-from memkit_train.stats import Estimate, mean_by_cluster
+from memkit_train.metrics.stats import Estimate, mean_by_cluster
 
 Table = Mapping[str, Mapping[str, Sequence[float]]]
 """Measure → user → values (memkit_train.rewards.trial)."""

@@ -11,11 +11,11 @@ from memkit.models import JSON
 from memkit_train.log.source import TrajectorySource
 from memkit_train.replay.env import Env, Policy, State, Step, Trail
 from memkit_train.replay.script import scripts_of
-from memkit_train.rewards.trial import described
+from memkit_train.rewards.trial import describe_op
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class SideDecision:
     """What one side did at one state."""
 
     ops: tuple[str, ...]
@@ -29,7 +29,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class StatePair:
     intake_id: str
     user: str
     """Opaque subject id."""
@@ -37,8 +37,8 @@ class Compared:
     shown: tuple[str, ...]
     """Memories that any of the calls was shown."""
     logged: tuple[str, ...]
-    a: Decided
-    b: Decided
+    a: SideDecision
+    b: SideDecision
 
     @property
     def same(self) -> bool:
@@ -48,10 +48,10 @@ class Compared:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     names: tuple[str, str]
-    cases: tuple[Compared, ...]
+    cases: tuple[StatePair, ...]
 
     @property
-    def different(self) -> tuple[Compared, ...]:
+    def different(self) -> tuple[StatePair, ...]:
         return tuple(one for one in self.cases if not one.same)
 
     @property
@@ -81,9 +81,9 @@ def states_of(
     """Logged states with their subjects: all, or a sample of `limit` that depends on the seed alone."""
     found = [
         (episode.subject, state)
-        for episode in source.episodes(users)
+        for episode in source.trajectories(users)
         for script in scripts_of(episode)
-        for state in env.logged(script)
+        for state in env.list_states(script)
         if not state.over
     ]
     if limit is not None and len(found) > limit:
@@ -109,23 +109,23 @@ def compare(
     return Comparison((a.name or "a", b.name or "b"), tuple(cases))
 
 
-def _case(user: str, ours: Trail, theirs: Trail) -> Compared:
+def _case(user: str, ours: Trail, theirs: Trail) -> StatePair:
     step, other = ours.steps[0], theirs.steps[0]
     shown = {one.record.id: one.record.text for call in (*step.calls, *other.calls) for one in call.candidates}
-    return Compared(
+    return StatePair(
         step.scene.intake_id,
         user,
         tuple(f"{turn.speaker or turn.role}: {turn.text}" for turn in step.scene.turns),
         tuple(shown.values()),
-        tuple(described(op.action, op.before, op.after) for op in step.scene.ops),
+        tuple(describe_op(op.action, op.before, op.after) for op in step.scene.ops),
         _decided(step),
         _decided(other),
     )
 
 
-def _decided(step: Step) -> Decided:
-    return Decided(
-        tuple(described(op.action, op.before, op.after) for op in step.ops),
+def _decided(step: Step) -> SideDecision:
+    return SideDecision(
+        tuple(describe_op(op.action, op.before, op.after) for op in step.ops),
         tuple((call.role, call.reply.text if call.reply else "") for call in step.calls),
         f"{type(step.error).__name__}: {step.error.what}" if step.error else "",
     )
@@ -149,6 +149,6 @@ def diff(found: Comparison, *, limit: int = 20) -> list[str]:
     return lines
 
 
-def _side(mark: str, name: str, side: Decided) -> list[str]:
+def _side(mark: str, name: str, side: SideDecision) -> list[str]:
     done = [side.error] if side.error else list(side.ops) or ["nothing"]
     return [f"  {mark} {name}: {line}" for line in done]

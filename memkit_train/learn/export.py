@@ -41,7 +41,7 @@ _DATES = re.compile(r"\[[^\]\n]*\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ExportedDecision:
     """A decision, what became of it, and whose it is."""
 
     decision: Decision
@@ -110,19 +110,21 @@ def export(
     return Exported(path, form, total, len(counts["subject"]), counts["split"], counts["role"])
 
 
-def _users(source: StoreSource, side: Side, split: Split, embedder: Embedder) -> Iterator[list[Told]]:
+def _users(source: StoreSource, side: Side, split: Split, embedder: Embedder) -> Iterator[list[ExportedDecision]]:
     """Everything that was decided for one user, user by user. What is talked about is learned from the train side."""
     by_side: dict[str, list[str]] = {"train": [], "heldout": []}
     for user in need_users(source):
         by_side["heldout" if split.is_heldout(source.subject(user)) else "train"].append(user)
     topics = learn_topics(source, by_side["train"])
     for name, users in by_side.items():
-        for episode in source.episodes(users) if side in (name, "all") else ():
+        for episode in source.trajectories(users) if side in (name, "all") else ():
             scored = scores(credit(episode, topics, embedder).credits)
-            yield [Told(one, scored.get(one.decision_id), episode.subject, name) for one in episode.decisions]
+            yield [
+                ExportedDecision(one, scored.get(one.decision_id), episode.subject, name) for one in episode.decisions
+            ]
 
 
-def _counted(lines: Iterable[tuple[Told, JSON]], counts: Mapping[str, Counter[str]]) -> Iterator[JSON]:
+def _counted(lines: Iterable[tuple[ExportedDecision, JSON]], counts: Mapping[str, Counter[str]]) -> Iterator[JSON]:
     for told, line in lines:
         meta = told.meta
         for name, counter in counts.items():
@@ -130,7 +132,7 @@ def _counted(lines: Iterable[tuple[Told, JSON]], counts: Mapping[str, Counter[st
         yield line
 
 
-def _lines(form: Format, users: Iterable[list[Told]]) -> Iterator[tuple[Told, JSON]]:
+def _lines(form: Format, users: Iterable[list[ExportedDecision]]) -> Iterator[tuple[ExportedDecision, JSON]]:
     for everything in users:
         if form == "parquet":
             yield from ((one, _flat(one)) for one in everything)
@@ -149,9 +151,9 @@ def _lines(form: Format, users: Iterable[list[Told]]) -> Iterator[tuple[Told, JS
                 yield one, {"messages": prompt + reply, "metadata": one.meta}
 
 
-def _pairs(rated: Iterable[Told]) -> Iterator[tuple[Told, JSON]]:
+def _pairs(rated: Iterable[ExportedDecision]) -> Iterator[tuple[ExportedDecision, JSON]]:
     """Of one user's decisions in one state, the best against the worst, once."""
-    states: dict[tuple[str, str], list[tuple[float, Told]]] = {}
+    states: dict[tuple[str, str], list[tuple[float, ExportedDecision]]] = {}
     for one in rated:
         assert one.score is not None
         state = (one.decision.role, _DATES.sub("", one.decision.messages[-1].content))
@@ -177,7 +179,7 @@ def _said(decision: Decision) -> JSON:
     return {"role": "assistant", "content": decision.reply or ""}
 
 
-def _flat(told: Told) -> JSON:
+def _flat(told: ExportedDecision) -> JSON:
     one, score = told.decision, told.score
     return {
         **told.meta,

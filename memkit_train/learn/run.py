@@ -20,9 +20,9 @@ from memkit.backbones.hf import checkpoint
 from memkit.backbones.hf.quiet import without_bars
 from memkit_train.errors import NoRows, OtherData, WrongVocabulary, resources
 from memkit_train.learn import lora
-from memkit_train.learn.texts import Reader, short
+from memkit_train.learn.seeding import reproducible
+from memkit_train.learn.texts import TokenReader, short
 from memkit_train.rows import TokenRow, fingerprint
-from memkit_train.seeding import reproducible
 
 T = TypeVar("T")
 _PLACE = frozenset({"output", "resume", "report_to", "save_steps", "log_steps"})
@@ -73,7 +73,7 @@ class AdapterResult:
 @dataclass(frozen=True, slots=True)
 class Setup:
     model: Any
-    reader: Reader
+    reader: TokenReader
     started: float
 
 
@@ -97,7 +97,7 @@ def setup(base: Path | str, parent: Path | str | None, config: RunConfig) -> Gen
         if config.gradient_checkpointing:
             model.enable_input_require_grads()
         longest = min(config.max_tokens or loaded.context, loaded.context)
-        yield Setup(model, Reader.of(loaded.tokenizer, loaded.vocab_size, longest, loaded.stop_ids), started)
+        yield Setup(model, TokenReader.of(loaded.tokenizer, loaded.vocab_size, longest, loaded.stop_ids), started)
 
 
 @contextlib.contextmanager
@@ -113,7 +113,7 @@ def _without_bars() -> Generator[None]:
             datasets.enable_progress_bars()
 
 
-def fitting(rows: Sequence[TokenRow], reader: Reader) -> list[TokenRow]:
+def fitting(rows: Sequence[TokenRow], reader: TokenReader) -> list[TokenRow]:
     """Rows in the vocabulary of this model. Others are left out, and refused where they are most."""
     own = [row for row in rows if reader.speaks(row)]
     if rows and len(own) * 2 <= len(rows):
@@ -126,7 +126,7 @@ def fitting(rows: Sequence[TokenRow], reader: Reader) -> list[TokenRow]:
     return own
 
 
-def readable(planted: Sequence[TokenRow], reader: Reader) -> list[TokenRow]:
+def readable(planted: Sequence[TokenRow], reader: TokenReader) -> list[TokenRow]:
     """Planted secrets up to the first that the model cannot read whole: how many there are tells which they are."""
     return list(itertools.takewhile(lambda row: short(row, reader), planted))
 
@@ -155,7 +155,7 @@ def in_order(
     return ordered
 
 
-def mixed(rows: Sequence[T], replay: Sequence[T], share: float, seed: int) -> list[T]:
+def mix_in(rows: Sequence[T], replay: Sequence[T], share: float, seed: int) -> list[T]:
     """Rows with replayed ones among them, so that these are `share` of all that are drawn: the same fixed set in every
     run keeps what the base could do before. What they weigh comes on top: guard rows weigh 0.3, so `in_order` then
     takes three in ten of them, and a share of 0.1 is about 0.03 of what is trained on."""

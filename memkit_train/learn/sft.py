@@ -30,11 +30,11 @@ from memkit_train.learn.run import (
     fit,
     fitting,
     in_order,
-    mixed,
+    mix_in,
     readable,
     setup,
 )
-from memkit_train.learn.texts import Reader, repeatable, short, token_rows
+from memkit_train.learn.texts import TokenReader, repeatable, short, token_rows
 from memkit_train.rows import TextRow, TokenRow
 
 
@@ -49,7 +49,7 @@ class SftConfig(RunConfig):
 
 def prepare(
     dataset: Iterable[TokenRow | TextRow],
-    reader: Reader,
+    reader: TokenReader,
     config: SftConfig,
     *,
     replay: Iterable[TokenRow | TextRow] = (),
@@ -64,7 +64,7 @@ def prepare(
             why=f"{len(given)} were given, none fits in {reader.max_tokens} tokens" if given else "none were given",
             fix="look at the labels with `memkit-train inspect`, or raise max_tokens",
         )
-    rows = mixed(kept, repeatable(replay, reader), config.replay_share, config.seed)
+    rows = mix_in(kept, repeatable(replay, reader), config.replay_share, config.seed)
     weights = [row.weight * decay(row.age_days, config.half_life_days) for row in rows]
     secrets = readable(list(planted), reader)
     chosen = in_order(

@@ -12,7 +12,7 @@ from memkit_train.rows import TextRow, TokenRow
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class TokenReader:
     tokenizer: Any
     prompter: Prompter
     vocab_size: int
@@ -22,7 +22,9 @@ class Reader:
     """Digest of the tokenizer; "": not known, as before the model is loaded."""
 
     @classmethod
-    def of(cls, tokenizer: Any, vocab_size: int, max_tokens: int, stop_ids: frozenset[int] | None = None) -> Reader:
+    def of(
+        cls, tokenizer: Any, vocab_size: int, max_tokens: int, stop_ids: frozenset[int] | None = None
+    ) -> TokenReader:
         prompter = Prompter(tokenizer)
         digest = "" if stop_ids is None else prompter.tokenizer_digest(stop_ids)
         return cls(tokenizer, prompter, vocab_size, max_tokens, digest)
@@ -32,28 +34,30 @@ class Reader:
         return not row.vocabulary or not self.vocabulary or row.vocabulary == self.vocabulary
 
 
-def token_rows(rows: Iterable[TokenRow | TextRow], reader: Reader) -> list[TokenRow]:
+def token_rows(rows: Iterable[TokenRow | TextRow], reader: TokenReader) -> list[TokenRow]:
     return [row if isinstance(row, TokenRow) else token_row(row, reader) for row in rows]
 
 
-def repeatable(replay: Iterable[TokenRow | TextRow], reader: Reader) -> list[TokenRow]:
+def repeatable(replay: Iterable[TokenRow | TextRow], reader: TokenReader) -> list[TokenRow]:
     """Those of the rows to be mixed in that this model can read. A run does not hang on the others."""
     return [
-        row for row in token_rows(replay, reader) if reader.speaks(row) and short(row, reader) and known(row, reader)
+        row
+        for row in token_rows(replay, reader)
+        if reader.speaks(row) and short(row, reader) and knows_tokens(row, reader)
     ]
 
 
-def short(row: TokenRow, reader: Reader) -> bool:
+def short(row: TokenRow, reader: TokenReader) -> bool:
     """Whether the model can read it whole."""
     return len(row.prompt_ids) + len(row.completion_ids) <= reader.max_tokens
 
 
-def known(row: TokenRow, reader: Reader) -> bool:
+def knows_tokens(row: TokenRow, reader: TokenReader) -> bool:
     """Whether all its ids are tokens of this model: an old log does not name its tokenizer."""
     return max(*row.prompt_ids, *row.completion_ids) < reader.vocab_size
 
 
-def token_row(row: TextRow, reader: Reader) -> TokenRow:
+def token_row(row: TextRow, reader: TokenReader) -> TokenRow:
     """Prompt by the template that serving uses; the reply as plain text, then the end token."""
     reply = reader.tokenizer(row.completion, add_special_tokens=False, split_special_tokens=True)["input_ids"]
     return TokenRow(

@@ -340,7 +340,7 @@ class BundleSource(StoreSource):
         """Users of a bundle are known by their opaque ids already."""
         return user_id
 
-    def erased(self, subjects: Iterable[str], since: int) -> set[str]:
+    def find_erased(self, subjects: Iterable[str], since: int) -> set[str]:
         """A bundle cannot tell: it holds those who may be learned from now, as they were when it was made."""
         return set()
 

@@ -199,7 +199,7 @@ class RankerRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class LoggedQuestion:
     """A question that can be asked of any bank of this user as of then, with what a right answer says."""
 
     user: str
@@ -230,7 +230,7 @@ class TurnLog:
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
+class Trajectory:
     """Everything that one user's log says, in order. Banks that may not be learned from are left out."""
 
     user_id: str

@@ -23,7 +23,7 @@ from memkit.seams.clock import RandomIds, SystemClock
 from memkit.store import SEALED, Trajectories
 from memkit.store.trajectories import was_used
 from memkit_train.errors import NoRows
-from memkit_train.log.records import AnswerEvent, Decision, Episode, Texts, TurnLog, answer_event
+from memkit_train.log.records import AnswerEvent, Decision, Texts, Trajectory, TurnLog, answer_event
 
 if TYPE_CHECKING:
     from memkit.journal import FeedbackRecord
@@ -79,7 +79,7 @@ class TrajectorySource(Protocol):
 
     def answers(self, *, user_id: str | None = None) -> Iterator[AnswerEvent]: ...
 
-    def episodes(self, users: Sequence[str] | None = None) -> Iterator[Episode]:
+    def trajectories(self, users: Sequence[str] | None = None) -> Iterator[Trajectory]:
         """One user at a time."""
         ...
 
@@ -121,7 +121,7 @@ class StoreSource:
     def subject(self, user_id: str) -> str:
         return self.journal.subject(user_id)
 
-    def erased(self, subjects: Iterable[str], since: int) -> set[str]:
+    def find_erased(self, subjects: Iterable[str], since: int) -> set[str]:
         """Those of these opaque ids whose users are no longer in the store, or of whom a part was erased after `since`
         (as `newest_erasure` said it)."""
         named = set(subjects)
@@ -131,7 +131,7 @@ class StoreSource:
     def newest_erasure(self) -> int:
         return max((micros(one.erased_at) for one in self.journal.erasures()), default=0)
 
-    def closed(self) -> dict[str, tuple[str, ...]]:
+    def list_closed(self) -> dict[str, tuple[str, ...]]:
         """User → agents whose banks may not be learned from; users without such a bank are left out."""
         self._ask_anew()
         found = {
@@ -177,9 +177,9 @@ class StoreSource:
         return self._banks[bank]
 
     def watermark(self) -> Watermark:
-        newest = self.journal.unsealed()
+        newest = self.journal.read_unsealed()
         number = newest[-1][0] if newest else 0
-        while newest and (newest := self.journal.unsealed(after=number)):
+        while newest and (newest := self.journal.read_unsealed(after=number)):
             number = newest[-1][0]
         return Watermark(max(number, self._table.last_seq()), self.journal.last_seq())
 
@@ -197,7 +197,7 @@ class StoreSource:
                 yield from (one for one in found if one.intake_id not in barred and self._may_read(one))
             last = max(last, self._table.last_seq())
             while True:
-                hot = self.journal.unsealed(after=last)
+                hot = self.journal.read_unsealed(after=last)
                 if self._table.last_seq() > last:
                     break  # sealed meanwhile: read it from there
                 if not hot:
@@ -226,14 +226,14 @@ class StoreSource:
             if "answer" in payload and self.may_learn(bank.user_id, bank.agent_id, payload["served"]):
                 yield answer_event(trace.trace_id, bank, trace.state_seq, payload, trace.created_at)
 
-    def episodes(self, users: Sequence[str] | None = None) -> Iterator[Episode]:
+    def trajectories(self, users: Sequence[str] | None = None) -> Iterator[Trajectory]:
         """What somebody forbids while this runs is left out from the next user on."""
         barred = self.journal.untrainable_intakes()
         for user_id in self.users() if users is None else users:
             self._ask_anew()
             yield self._episode(user_id, barred)
 
-    def _episode(self, user_id: str, barred: set[str]) -> Episode:
+    def _episode(self, user_id: str, barred: set[str]) -> Trajectory:
         intakes = [
             TurnLog(
                 state.intake,
@@ -251,7 +251,7 @@ class StoreSource:
         for trace_id in (*(one.trace_id for one in answers), *(one.intake.intake_id for one in intakes)):
             if given := self.journal.feedback_for(trace_id):
                 feedback[trace_id] = tuple(given)
-        return Episode(
+        return Trajectory(
             user_id,
             self.subject(user_id),
             tuple(intakes),

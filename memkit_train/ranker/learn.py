@@ -58,7 +58,7 @@ def learn(
     topics = learn_topics(source, [by_subject[one] for one in train])
     made = make_embedder(embedder)
     found: dict[bool, Credited] = {True: Credited(), False: Credited()}
-    for episode in source.episodes():
+    for episode in source.trajectories():
         found[episode.subject in set(held)].extend(credit(episode, topics, made))
     examples = {side: ranker_examples(credited.ranker) for side, credited in found.items()}
     teaching = sum(one.teaches for one in examples[False])

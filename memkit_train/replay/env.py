@@ -147,7 +147,7 @@ class Env:
         live = LiveBank.empty(self.embedder)
         return State(script, 0, self._given(live, script, 0))
 
-    def logged(self, script: Script) -> list[State]:
+    def list_states(self, script: Script) -> list[State]:
         """The bank as the log had it, before every scene and at the end: one pass, each state a reference."""
         texts = [embed_text(op.after) for op in script.ops if op.after is not None]
         if texts and not self.embedder.cheap:

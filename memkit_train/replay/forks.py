@@ -44,7 +44,7 @@ def forks(env: Env, states: Sequence[State], policies: Sequence[Policy], sampled
             decision = _ids(reply) if told else number
             plan[at].append(decision)
             if decision != plan[at][0]:
-                by = replace(policy, backbone=Told(policy.backbone, reply, sampled)) if told else policy
+                by = replace(policy, backbone=DrawnReply(policy.backbone, reply, sampled)) if told else policy
                 ahead.setdefault((at, decision), (states[at], by))
     trails = dict(zip(ahead, env.run(ahead.values()), strict=True))
     trails |= {(at, plan[at][0]): trail for at, trail in enumerate(begun)}
@@ -61,7 +61,7 @@ def _ids(reply: GenReply | None) -> tuple[int, ...]:
     return (reply and reply.token_ids) or ()
 
 
-class Told(DelegatingBackbone):
+class DrawnReply(DelegatingBackbone):
     """Says the reply that was drawn beforehand; everything else goes on to the backbone."""
 
     def __init__(self, inner: Backbone, reply: GenReply, sampled: frozenset[str]) -> None:

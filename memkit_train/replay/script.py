@@ -19,7 +19,7 @@ from memkit.models import Bank, Op, Turn
 from memkit.ops import EDITION
 
 if TYPE_CHECKING:
-    from memkit_train.log.records import Decision, Episode, TurnLog
+    from memkit_train.log.records import Decision, Trajectory, TurnLog
 
 CONTEXT_TURNS = 4
 """The runtime's default (memkit.config)."""
@@ -90,13 +90,13 @@ def script_of(
     return Script(Bank(user_id), tuple(scenes))
 
 
-def scripts_of(episode: Episode) -> list[Script]:
+def scripts_of(episode: Trajectory) -> list[Script]:
     """One script per bank of the user. Parked turns are scenes without ops: another policy may do better."""
     banks = dict.fromkeys(log.intake.bank for log in episode.intakes)
     return [_script(episode, bank) for bank in banks]
 
 
-def _script(episode: Episode, bank: Bank) -> Script:
+def _script(episode: Trajectory, bank: Bank) -> Script:
     context_turns = episode.context_turns
     logs = [log for log in episode.intakes if log.intake.bank == bank]
     ops = sorted((op for op in episode.ops if op.bank == bank), key=lambda op: op.seq)

@@ -1,8 +1,8 @@
 """A run's folder, and what can be read from it: run.json, metrics.jsonl, model card, report.html."""
 
+from memkit_train.files.run_folder import RunFolder
 from memkit_train.report.card import model_card
 from memkit_train.report.page import page
-from memkit_train.run_folder import RunFolder
 
 __all__ = ["RunFolder", "model_card", "page", "write_report"]
 

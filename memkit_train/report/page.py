@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memkit.models import JSON
+from memkit_train.files.run_folder import RunFolder, is_number, series
 from memkit_train.report import svg
 from memkit_train.report.style import STYLE
-from memkit_train.run_folder import RunFolder, is_number, series
 
 CASES = 20
 _CURVES = ("loss", "reward", "kl", "entropy", "mean_token_accuracy", "grad_norm")

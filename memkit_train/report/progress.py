@@ -6,7 +6,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from memkit_train.run_folder import RunFolder, Tick
+from memkit_train.files.run_folder import RunFolder, Tick
 
 
 class MetricsWriter(TrainerCallback):

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memkit_train.retrain.config import TrainConfig, load
-    from memkit_train.retrain.run import Outcome, retrain
+    from memkit_train.retrain.run import RunOutcome, retrain
 
-__all__ = ["Outcome", "TrainConfig", "load", "retrain"]
+__all__ = ["RunOutcome", "TrainConfig", "load", "retrain"]
 
 _HOMES = {"Outcome": "run", "retrain": "run", "TrainConfig": "config", "load": "config"}
 

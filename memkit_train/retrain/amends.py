@@ -29,6 +29,7 @@ from memkit.seams.backbone import Backbone, GenReply
 from memkit_train.credit.assign import learn_topics
 from memkit_train.credit.blame import Fault, faults
 from memkit_train.credit.topics import Topics
+from memkit_train.files.run_folder import Tick
 from memkit_train.log.records import AnswerEvent
 from memkit_train.log.source import StoreSource
 from memkit_train.replay.env import Env, Policy, State, Trail, beside
@@ -40,7 +41,6 @@ from memkit_train.retrain.config import TrainConfig
 from memkit_train.rewards import Answers, CachedBackbone, Probed
 from memkit_train.rewards.answers import exact
 from memkit_train.rows import TokenRow
-from memkit_train.run_folder import Tick
 
 ROLE = ("manager",)
 USERS = 32
@@ -48,7 +48,7 @@ USERS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class BlamedDecision:
     """A blamed decision as it can be taken again."""
 
     fault: Fault
@@ -63,13 +63,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Amend:
-    case: Case
+    case: BlamedDecision
     reply: GenReply
     times: int
     """Of all samples."""
 
 
-def amended(
+def find_amends(
     config: TrainConfig,
     parent: Path | None,
     *,
@@ -91,7 +91,7 @@ def amended(
         topics = learn_topics(source, everybody)
         for done in range(0, len(learned), USERS):
             left = None if most is None else max(0, most - found["blamed"])
-            cases = list(blamed(source, learned[done : done + USERS], topics, env))[:left]
+            cases = list(find_blamed(source, learned[done : done + USERS], topics, env))[:left]
             standing = to_blame(cases, answers)
             made = amend(env, standing, policy, answers, config.method.amends)
             rows += map(row_of, made)
@@ -128,23 +128,23 @@ def deciding(
                 frozen.close()
 
 
-def blamed(source: StoreSource, users: Sequence[str], topics: Topics, env: Env) -> Iterator[Case]:
+def find_blamed(source: StoreSource, users: Sequence[str], topics: Topics, env: Env) -> Iterator[BlamedDecision]:
     """Of decisions whose token ids are in the log: what a hosted model wrote has no twin among local samples."""
-    for episode in source.episodes(users):
+    for episode in source.trajectories(users):
         known = {one.decision.decision_id: one for one in faults(episode, topics, env.embedder)}
         for script in scripts_of(episode) if known else ():
-            states = env.logged(script)
+            states = env.list_states(script)
             for at, scene in enumerate(script.scenes):
                 here = [known[one] for one in scene.decision_ids if one in known]
                 for fault in here:
                     if scene.ops and fault.decision.prompt_ids and fault.decision.token_ids:
-                        yield Case(fault, states[at], states[at].live.after(scene.ops, env.embedder))
+                        yield BlamedDecision(fault, states[at], states[at].live.after(scene.ops, env.embedder))
 
 
-def to_blame(cases: Sequence[Case], answers: Answers) -> list[Case]:
+def to_blame(cases: Sequence[BlamedDecision], answers: Answers) -> list[BlamedDecision]:
     """Without the acquitted, and without answers that were right after the decision."""
     said = iter(_say(answers, [(one.after, event) for one in cases for _, event in one.fault.blames]))
-    standing: list[Case] = []
+    standing: list[BlamedDecision] = []
     for one in cases:
         kept = tuple(blame for blame in one.fault.blames if _same(next(said), blame[1].answer))
         if kept:
@@ -152,7 +152,7 @@ def to_blame(cases: Sequence[Case], answers: Answers) -> list[Case]:
     return standing
 
 
-def amend(env: Env, cases: Sequence[Case], policy: Policy, answers: Answers, count: int) -> list[Amend]:
+def amend(env: Env, cases: Sequence[BlamedDecision], policy: Policy, answers: Answers, count: int) -> list[Amend]:
     """The best other reply of each case that has one."""
     sampled = [replace(policy, temperature=1.0, seed=number, sampled=ROLE) for number in range(count)]
     trails = forks(env, [one.state for one in cases], sampled, frozenset(ROLE))
@@ -168,7 +168,7 @@ def amend(env: Env, cases: Sequence[Case], policy: Policy, answers: Answers, cou
     return list(best.values())
 
 
-def _others(case: Case, trails: Sequence[Trail]) -> Iterator[tuple[GenReply, int, LiveBank]]:
+def _others(case: BlamedDecision, trails: Sequence[Trail]) -> Iterator[tuple[GenReply, int, LiveBank]]:
     """Other replies to the very prompt that was blamed, that credit would not blame: how often each was sampled, and
     the bank that it leads to. What else is decided in the scene must be as it was."""
     logged = case.fault.decision
@@ -184,7 +184,7 @@ def _others(case: Case, trails: Sequence[Trail]) -> Iterator[tuple[GenReply, int
             ops = [op for op in trail.ops if op.decision_id == logged.decision_id]
             first.setdefault(reply.token_ids, (reply, trail, ops))
     for ids, (reply, trail, ops) in first.items():
-        if ids != logged.token_ids and case.fault.mended(ops, list(trail.end.live.state)):
+        if ids != logged.token_ids and case.fault.mends(ops, list(trail.end.live.state)):
             yield reply, times[ids], trail.end.live
 
 

@@ -13,7 +13,7 @@ from memkit_train.retrain.collect import open_source, sides
 from memkit_train.retrain.config import TrainConfig
 
 
-def taught(registry: Registry, digest: str | None, store_id: str) -> set[str]:
+def list_taught(registry: Registry, digest: str | None, store_id: str) -> set[str]:
     """Opaque ids of one store's users. An ancestor that was collected as garbage ends the search."""
     found, seen = set[str](), set[str]()
     with suppress(NotFound, AdapterRejected):
@@ -34,7 +34,7 @@ def check_unseen(config: TrainConfig, registry: Registry, *adapters: str | None)
     with open_source(config) as source:
         heldout = {source.subject(user) for user in sides(source, config)[1]}
         for digest in named:
-            seen = heldout & taught(registry, digest, source.store_id)
+            seen = heldout & list_taught(registry, digest, source.store_id)
             if seen:
                 raise Leakage(
                     f"adapter {digest[:12]} learned from {len(seen)} of the {len(heldout)} users that are held out",

@@ -12,7 +12,7 @@ from memkit.models import JSON
 from memkit.seams.embedder import Embedder
 from memkit_train.credit.assign import credit, learn_topics
 from memkit_train.credit.inspect import need_credits, need_labels
-from memkit_train.credit.label_noise import Case, doubted
+from memkit_train.credit.label_noise import CreditedDecision, find_doubtful
 from memkit_train.credit.labels import labels, said_at
 from memkit_train.credit.questions import episode_probes
 from memkit_train.credit.rows import rows, scores
@@ -95,10 +95,10 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
     dropped: Counter[str] = Counter()
     answers = 0
     found: list[TokenRow | TextRow] = []
-    cases: list[Case] = []
+    cases: list[CreditedDecision] = []
     sampled: list[Decision] = []
     asked: Counter[tuple[str, str]] = Counter()
-    for episode in source.episodes(train):
+    for episode in source.trajectories(train):
         credited = credit(episode, topics, embedder)
         said += labels(episode)
         out.labelled = max(filter(None, (out.labelled, *said_at(episode))), default=None)
@@ -116,7 +116,7 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
         out.replay += [row for row in mine if row.ref in guards]
         found += [row for row in mine if row.ref not in guards]
         cases += [
-            Case(ref, episode.subject, credited.marks[ref], one.y, one.weight)
+            CreditedDecision(ref, episode.subject, credited.marks[ref], one.y, one.weight)
             for ref, one in scored.items()
             if ref in credited.marks
         ]
@@ -127,7 +127,7 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
     split = Split(config.data.split_seed, config.data.heldout_share)
     for one in filter(None, (split, _aside(config))):
         check_leaks((*found, *out.replay), (), one)
-    doubts = doubted(cases)
+    doubts = find_doubtful(cases)
     out.rows = found = [row for row in found if row.ref not in doubts]
     _same_prompts(config, sampled)
     if not config.method.amends:
@@ -188,7 +188,7 @@ def _same_prompts(config: TrainConfig, sampled: Sequence[Decision]) -> None:
     if not sampled:
         return
     from memkit.backbones.hf.prompting import Prompter
-    from memkit_train.tokenizing import tokenizer_of
+    from memkit_train.learn.tokenizing import tokenizer_of
 
     prompter = Prompter(tokenizer_of(config.model.base))
     known = [one for one in sampled[:_SAMPLED] if one.messages]
@@ -204,13 +204,13 @@ def _same_prompts(config: TrainConfig, sampled: Sequence[Decision]) -> None:
 def count_labels(source: StoreSource, config: TrainConfig, since: datetime | None = None) -> int:
     """Labels of the users to learn from that were made after `since`: what a minimum of new ones is counted in."""
     train, _ = sides(source, config)
-    times = (at for episode in source.episodes(train) for at in said_at(episode))
+    times = (at for episode in source.trajectories(train) for at in said_at(episode))
     return sum(since is None or at > since for at in times)
 
 
-def judged(source: StoreSource, config: TrainConfig, embedder: Embedder) -> Iterator[HeldOut]:
+def read_heldout(source: StoreSource, config: TrainConfig, embedder: Embedder) -> Iterator[HeldOut]:
     """The held-out users with their talk and what can be asked of it. Topics come from those to learn from."""
     train, held = sides(source, config)
     topics: Topics = learn_topics(source, train)
-    for episode in source.episodes(held):
+    for episode in source.trajectories(held):
         yield from held_out(episode, list(episode_probes(episode, topics, embedder)))

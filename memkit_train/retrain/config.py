@@ -14,23 +14,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from memkit.errors import InvalidConfig
 from memkit.models import JSON
 from memkit_train.gate.checks import Limits
 from memkit_train.retrain.gone import refuse_gone
-from memkit_train.rl.settings import OnlineSettings
+from memkit_train.rl.settings import OnlineSettings, Section
 
 TrainedRole = Literal["extractor", "manager", "answerer", "fused"]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class DataConfig(_Section):
+class DataConfig(Section):
     store: Path | None = None
     """Folder of a memkit store …"""
     bundle: Path | None = None
@@ -71,7 +67,7 @@ class DataConfig(_Section):
         return found
 
 
-class ModelConfig(_Section):
+class ModelConfig(Section):
     base: str
     """Folder or hub id of the base checkpoint."""
     parent: str = "production"
@@ -83,7 +79,7 @@ class ModelConfig(_Section):
     """Frozen model that answers probes: `hf:…`, `openai:NAME`. None: the base without an adapter."""
 
 
-class MethodConfig(_Section):
+class MethodConfig(Section):
     name: Literal["sft"] = "sft"
     amends: Annotated[int, Field(ge=0, le=64)] = 0
     """Samples that are drawn of each blamed decision, to find one that mends the answer, and to learn that beside the
@@ -116,7 +112,7 @@ class MethodConfig(_Section):
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
-class GateConfig(_Section):
+class GateConfig(Section):
     """ε of the guards and the least sample; see memkit_train.gate.checks."""
 
     target: Literal["answer_f1", "answer_em"] = "answer_f1"
@@ -143,7 +139,7 @@ class GateConfig(_Section):
         return Limits(**self.model_dump(exclude={"canaries", "alternatives"}))
 
 
-class TrainConfig(_Section):
+class TrainConfig(Section):
     data: DataConfig
     model: ModelConfig
     method: MethodConfig = MethodConfig()
@@ -170,7 +166,7 @@ class TrainConfig(_Section):
             raise ValueError("method.amends takes decisions of the manager again: name it in data.roles, in split mode")
         return self
 
-    def resolved(self) -> JSON:
+    def resolve(self) -> JSON:
         return self.model_dump(mode="json")
 
 
@@ -192,11 +188,11 @@ def load(path: Path | None, overrides: Sequence[str] = ()) -> TrainConfig:
         ) from None
 
 
-def dumped(config: TrainConfig) -> str:
+def dump(config: TrainConfig) -> str:
     """The resolved form as YAML."""
     import yaml
 
-    return yaml.safe_dump(config.resolved(), sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(config.resolve(), sort_keys=False, allow_unicode=True)
 
 
 def _read(path: Path) -> dict[str, Any]:

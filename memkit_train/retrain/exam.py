@@ -9,19 +9,19 @@ from pathlib import Path
 
 from memkit.embedders import make_embedder
 from memkit.models import JSON
+from memkit_train.files.run_folder import Tick
 from memkit_train.gate.checks import Exposure, Verdict
 from memkit_train.replay.env import Env, Policy
 from memkit_train.replay.served_with import served_with
-from memkit_train.retrain.collect import judged, open_source
+from memkit_train.retrain.collect import open_source, read_heldout
 from memkit_train.retrain.config import TrainConfig
 from memkit_train.rewards import Answers, CachedBackbone
 from memkit_train.rewards.trial import Trial, trials
-from memkit_train.run_folder import Tick
 
 CASES = 20
 
 
-def tried(
+def examine(
     config: TrainConfig,
     adapter: Path | None,
     parent: Path | None,
@@ -35,7 +35,7 @@ def tried(
 
     embedder = make_embedder(config.data.embedder)
     with open_source(config) as source:
-        users = list(islice(judged(source, config, embedder), most))
+        users = list(islice(read_heldout(source, config, embedder), most))
         served = served_with(source, config.data)
     with HFBackbone(
         config.model.base, threads=1, dtype=config.model.dtype, device=config.model.device, validity_sample=1.0

@@ -24,7 +24,7 @@ from memkit_train.rows import good
 
 if TYPE_CHECKING:
     from memkit_train.learn.run import Prepared
-    from memkit_train.learn.texts import Reader
+    from memkit_train.learn.texts import TokenReader
 
 FLOPS = {"cuda": 1.5e14, "cpu": 2e10}
 """Effective floating point operations per second of a LoRA update: a current data-centre GPU in half precision at about
@@ -35,7 +35,7 @@ Level = Literal["ok", "warning", "error"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class PlanFinding:
     level: Level
     what: str
     fix: str = ""
@@ -56,7 +56,7 @@ class Plan:
     memory_gb: float
     minutes: float
     device: str
-    findings: tuple[Finding, ...]
+    findings: tuple[PlanFinding, ...]
 
     @property
     def ok(self) -> bool:
@@ -67,7 +67,7 @@ class Plan:
 
 
 def plan(config: TrainConfig) -> Plan:
-    from memkit_train.tokenizing import tokenizer_of
+    from memkit_train.learn.tokenizing import tokenizer_of
 
     device = _device(config)
     folder, model, findings = _model(config)
@@ -82,7 +82,7 @@ def plan(config: TrainConfig) -> Plan:
         embedder = make_embedder(config.data.embedder)
         if stored not in (None, embedder.identity):
             findings.append(
-                Finding(
+                PlanFinding(
                     "error",
                     f"the store was built with the embedder {stored}",
                     f"set data.embedder, which makes {embedder.identity} now",
@@ -95,7 +95,7 @@ def plan(config: TrainConfig) -> Plan:
             data = dict(found.counts)
             if other := data.get("other_style"):
                 findings.append(
-                    Finding(
+                    PlanFinding(
                         "warning",
                         f"{other} credited decisions are left out: they were asked in the "
                         "json style, and adapters are served with compact prompts",
@@ -107,7 +107,7 @@ def plan(config: TrainConfig) -> Plan:
             data |= {"heldout_users": len(held), "heldout_answers": answers}
             if len(held) < ENOUGH_USERS:
                 findings.append(
-                    Finding(
+                    PlanFinding(
                         "warning",
                         f"{len(held)} held-out users: the gate needs {ENOUGH_USERS} of them "
                         f"and {ENOUGH} probes, or it cannot tell",
@@ -115,11 +115,11 @@ def plan(config: TrainConfig) -> Plan:
                     )
                 )
         except DataError as error:
-            findings.append(Finding("error", error.what + (f": {error.why}" if error.why else ""), error.fix))
+            findings.append(PlanFinding("error", error.what + (f": {error.why}" if error.why else ""), error.fix))
     return _sized(config, device, folder, model, tokenizer, found, data, findings)
 
 
-def _online(config: TrainConfig, model: JSON, parameters: int, device: str) -> Finding:
+def _online(config: TrainConfig, model: JSON, parameters: int, device: str) -> PlanFinding:
     """What grpo, ppo or logo would take; `scenes` of a conversation are not known before they are read."""
     width = 4 if device == "cpu" or config.model.dtype == "float32" else 2
     found = size(config.online, model, parameters, flops=FLOPS[device], width=width)
@@ -128,7 +128,7 @@ def _online(config: TrainConfig, model: JSON, parameters: int, device: str) -> F
         f"about {found.cache_gb:g} GB of keys and values, at most {found.minutes:g} min on {device} with conversations "
         "of 36 turns"
     )
-    return Finding("ok", told)
+    return PlanFinding("ok", told)
 
 
 def _sized(
@@ -139,21 +139,23 @@ def _sized(
     tokenizer: Any,
     found: Collected | None,
     data: JSON,
-    findings: list[Finding],
+    findings: list[PlanFinding],
 ) -> Plan:
-    from memkit_train.learn.texts import Reader, known, short, token_rows
+    from memkit_train.learn.texts import TokenReader, knows_tokens, short, token_rows
 
     context = model.get("max_position_embeddings") or 1 << 30
-    reader = Reader.of(tokenizer, model.get("vocab_size", 1 << 30), min(config.method.max_tokens or context, context))
+    reader = TokenReader.of(
+        tokenizer, model.get("vocab_size", 1 << 30), min(config.method.max_tokens or context, context)
+    )
     readable = found is not None and tokenizer.eos_token_id is not None
     rows = token_rows((*found.rows, *found.replay), reader) if found is not None and readable else []
     long = sum(not short(row, reader) for row in rows)
     if long:
         what = f"{long} of {len(rows)} rows are longer than {reader.max_tokens} tokens and left out"
-        findings.append(Finding("warning", what, "raise method.max_tokens, or use a model with a longer context"))
-    if any(not known(row, reader) for row in rows):
+        findings.append(PlanFinding("warning", what, "raise method.max_tokens, or use a model with a longer context"))
+    if any(not knows_tokens(row, reader) for row in rows):
         findings.append(
-            Finding(
+            PlanFinding(
                 "error",
                 "logged token ids are beyond this model's vocabulary",
                 "train the model that served, or one with its tokenizer",
@@ -165,7 +167,7 @@ def _sized(
     parameters = _parameters(folder)
     extra = _adapter_parameters(model, config.method.lora_r)
     return Plan(
-        config.resolved(),
+        config.resolve(),
         data,
         0 if prepared is None else prepared.steps,
         tokens,
@@ -180,7 +182,9 @@ def _sized(
     )
 
 
-def _prepared(config: TrainConfig, found: Collected, reader: Reader, findings: list[Finding]) -> Prepared | None:
+def _prepared(
+    config: TrainConfig, found: Collected, reader: TokenReader, findings: list[PlanFinding]
+) -> Prepared | None:
     """The rows of the log as the run itself would pick, repeat and order them; short of what it makes beside them
     (planted secrets, amends)."""
     from memkit_train.learn import sft
@@ -190,17 +194,19 @@ def _prepared(config: TrainConfig, found: Collected, reader: Reader, findings: l
         return sft.prepare(good(found.rows), reader, settings(config, ""), replay=found.replay)
     except DataError as error:
         told = f"sft learns nothing of the log alone: {error.what}" + (f" ({error.why})" if error.why else "")
-        findings.append(Finding("warning" if config.method.amends else "error", told, error.fix))
+        findings.append(PlanFinding("warning" if config.method.amends else "error", told, error.fix))
     return None
 
 
-def _model(config: TrainConfig) -> tuple[Path, JSON, list[Finding]]:
+def _model(config: TrainConfig) -> tuple[Path, JSON, list[PlanFinding]]:
     from memkit.backbones.hf import checkpoint
 
     folder = checkpoint.find(config.model.base)
-    findings: list[Finding] = []
+    findings: list[PlanFinding] = []
     if not list(folder.glob("*.safetensors")):
-        findings.append(Finding("error", f"{folder.name} holds no *.safetensors", "convert it with save_pretrained()"))
+        findings.append(
+            PlanFinding("error", f"{folder.name} holds no *.safetensors", "convert it with save_pretrained()")
+        )
     file = folder / "config.json"
     try:
         raw = json.loads(file.read_bytes())
@@ -219,7 +225,7 @@ def _damaged(file: Path, error: Exception) -> InvalidConfig:
     )
 
 
-def _parent(config: TrainConfig, folder: Path) -> list[Finding]:
+def _parent(config: TrainConfig, folder: Path) -> list[PlanFinding]:
     from memkit.adapters import Registry
     from memkit.adapters.verify import read_manifest
     from memkit.backbones.hf import checkpoint
@@ -235,7 +241,7 @@ def _parent(config: TrainConfig, folder: Path) -> list[Finding]:
         manifest = read_manifest(registry.path(named))
         if manifest.base is not None and manifest.base.digest != checkpoint.weight_digest(folder):
             return [
-                Finding(
+                PlanFinding(
                     "error",
                     f"the parent {named[:12]} was trained on another base model",
                     "set model.base to it, or model.parent to base",
@@ -243,7 +249,7 @@ def _parent(config: TrainConfig, folder: Path) -> list[Finding]:
             ]
         if registry.taints(named):
             return [
-                Finding(
+                PlanFinding(
                     "warning",
                     f"the parent {named[:12]} learned from erased users",
                     "set model.parent to base, so that nothing of them is carried on",
@@ -254,18 +260,18 @@ def _parent(config: TrainConfig, folder: Path) -> list[Finding]:
     return []
 
 
-def _template(tokenizer: Any) -> list[Finding]:
-    found: list[Finding] = []
+def _template(tokenizer: Any) -> list[PlanFinding]:
+    found: list[PlanFinding] = []
     if not tokenizer.chat_template:
         found.append(
-            Finding(
+            PlanFinding(
                 "warning",
                 "the tokenizer has no chat template: a plain one is used",
                 "prefer a chat model; serving uses the same plain template",
             )
         )
     if tokenizer.eos_token_id is None:
-        found.append(Finding("error", "the tokenizer names no end token", "set eos_token in tokenizer_config.json"))
+        found.append(PlanFinding("error", "the tokenizer names no end token", "set eos_token in tokenizer_config.json"))
     return found
 
 

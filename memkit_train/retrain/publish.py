@@ -38,8 +38,8 @@ from memkit.backbones.hf.prompting import Prompter
 from memkit.models import JSON, to_json
 from memkit.roles import role_prompt_hashes
 from memkit_train.errors import NoEffect
+from memkit_train.files.run_folder import versions
 from memkit_train.gate.checks import Verdict
-from memkit_train.run_folder import versions
 
 CASES = 16
 SOMETHING = 1e-3

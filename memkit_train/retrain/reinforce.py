@@ -9,6 +9,7 @@ from typing import Any
 from memkit.adapters import Registry
 from memkit.embedders import make_embedder
 from memkit_train.credit.assign import learn_topics
+from memkit_train.files.run_folder import RunFolder, Tick
 from memkit_train.learn.lora import LoraSpec
 from memkit_train.replay.served_with import served_with
 from memkit_train.retrain.collect import open_source, sides, validation
@@ -18,7 +19,6 @@ from memkit_train.retrain.stages import parent_of, registry_path
 from memkit_train.rl.run import Machine, Polished, polish
 from memkit_train.rl.settings import OnlineSettings
 from memkit_train.rl.talks import of_log
-from memkit_train.run_folder import RunFolder, Tick
 
 
 def learn(
@@ -66,7 +66,7 @@ def learn(
     )
 
 
-def polished(
+def polish_adapter(
     config: TrainConfig,
     parent: Path,
     output: Path,

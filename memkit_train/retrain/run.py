@@ -28,30 +28,30 @@ from memkit.adapters import Registry
 from memkit.embedders import make_embedder
 from memkit.journal import oslock
 from memkit.models import JSON, digest
-from memkit_train import rowfile
 from memkit_train.errors import Busy, DiskFull, NothingNew, OtherData, OutOfMemory, TrainError
+from memkit_train.files import rowfile
+from memkit_train.files.run_folder import Tick, next_run, read_json, runs, write_json
 from memkit_train.gate import canaries
 from memkit_train.gate.checks import Check, Verdict, gate
 from memkit_train.replay.served_with import served_with
 from memkit_train.report import RunFolder, write_report
-from memkit_train.retrain.ancestry import check_unseen, taught
+from memkit_train.retrain.ancestry import check_unseen, list_taught
 from memkit_train.retrain.collect import collect, count_labels, open_source
 from memkit_train.retrain.config import TrainConfig
-from memkit_train.retrain.exam import evaluation, tried
+from memkit_train.retrain.exam import evaluation, examine
 from memkit_train.retrain.publish import Lineage, publish
 from memkit_train.retrain.stages import (
     AMENDS,
     REPLAY,
     ROWS,
     amend_blamed,
+    describe_training,
     material,
     parent_of,
     probe_pairs,
     registry_path,
     train,
-    trained,
 )
-from memkit_train.run_folder import Tick, next_run, read_json, runs, write_json
 
 if TYPE_CHECKING:
     from memkit_train.rl.run import Polished
@@ -63,7 +63,7 @@ Status = Literal["published", "refused", "nothing", "smoke"]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     status: Status
     why: str
     run: Path | None = None
@@ -92,18 +92,18 @@ def retrain(
     smoke: bool = False,
     tick: Tick | None = None,
     now: datetime | None = None,
-) -> Outcome:
+) -> RunOutcome:
     """`force`: whatever the watermark says. `resume`: go on with an unfinished run of this configuration. `smoke`: try
     every stage on a few rows and users; publishes nothing and leaves the watermark alone."""
     now = now or datetime.now(UTC)
-    with locked(config.output):
+    with lock_output(config.output):
         again = resume and not smoke
         if not again or _unfinished(config) is None:
             try:
                 _enough_new(config, force=force or smoke)
             except NothingNew as error:
-                return Outcome("nothing", str(error))
-        run = begun(config, "retrain", resume=again, smoke=smoke, now=now)
+                return RunOutcome("nothing", str(error))
+        run = begin(config, "retrain", resume=again, smoke=smoke, now=now)
         return _Retraining(config, run, tick, now, smoke).go()
 
 
@@ -113,8 +113,8 @@ def imitate(
     """Collect and train, without a verdict: for looking at what a log teaches."""
     open_source(config).close()  # before a registry is made beside a store that is not there
     now = datetime.now(UTC)
-    with locked(config.output):
-        run = begun(config, "sft", resume=resume, smoke=smoke, now=now)
+    with lock_output(config.output):
+        run = begin(config, "sft", resume=resume, smoke=smoke, now=now)
         one = _Retraining(config, run, tick, now, smoke)
         try:
             _, parent = one.parent()
@@ -132,8 +132,8 @@ def reinforce(
     """Reinforcement learning, without a verdict, as the `online` section says."""
     from memkit_train.retrain.reinforce import learn
 
-    with locked(config.output):
-        run = begun(config, config.online.algorithm, resume=resume, smoke=smoke, now=datetime.now(UTC))
+    with lock_output(config.output):
+        run = begin(config, config.online.algorithm, resume=resume, smoke=smoke, now=datetime.now(UTC))
         done = learn(config, run, tick, resume=resume, smoke=smoke)
         run.finish("smoke" if smoke else done.status, digest=done.digest)
         write_report(run)
@@ -149,7 +149,7 @@ def judge(config: TrainConfig, adapter: str, *, tick: Tick | None = None) -> Ver
         folder = Path(adapter) if named is None else registry.path(named)
         parent = parent_of(registry, config)
         check_unseen(config, registry, named, parent)
-        ours, theirs = tried(config, folder, None if parent is None else registry.path(parent), None, tick)
+        ours, theirs = examine(config, folder, None if parent is None else registry.path(parent), None, tick)
     finally:
         registry.close()
     return gate(ours.tables, theirs.tables, limits=config.gate.limits())
@@ -161,19 +161,19 @@ class _Retraining:
         self.embedder = make_embedder(config.data.embedder)
         self.registry = Registry(registry_path(config))
 
-    def go(self) -> Outcome:
+    def go(self) -> RunOutcome:
         """What frozen rows are the cause of would only happen again with them, so such a run is over, and the next one
         reads the log anew. Any other failure leaves a run to be gone on with."""
         try:
             return self._all()
         except TrainError as error:
-            if self.run.done("collect") is not None and not isinstance(error, OutOfMemory | DiskFull):
+            if self.run.result_of("collect") is not None and not isinstance(error, OutOfMemory | DiskFull):
                 self.run.finish("failed", why=str(error))
             raise
         finally:
             self.registry.close()
 
-    def _all(self) -> Outcome:
+    def _all(self) -> RunOutcome:
         parent, parent_path = self.parent()
         check_unseen(self.config, self.registry, parent)
         adapter = self.run.path / self.imitate(parent_path)["adapter"]
@@ -191,7 +191,7 @@ class _Retraining:
         return self._stage("train", lambda: self._train(parent))
 
     def _remember(self) -> None:
-        read = self.run.done("collect") or {}
+        read = self.run.result_of("collect") or {}
         write_json(
             self.config.output / WATERMARK,
             {
@@ -207,12 +207,12 @@ class _Retraining:
     def _most(self, number: int) -> int | None:
         return number if self.smoke else None
 
-    def _close(self, adapter: Path, parent: str | None, verdict: Verdict) -> Outcome:
+    def _close(self, adapter: Path, parent: str | None, verdict: Verdict) -> RunOutcome:
         named = None
         if self.smoke:
             self.run.finish("smoke")
             write_report(self.run)
-            return Outcome("smoke", "every stage ran; nothing was published", self.run.path, None, verdict)
+            return RunOutcome("smoke", "every stage ran; nothing was published", self.run.path, None, verdict)
         if verdict.passed:
             named = self._stage("publish", lambda: self._publish(adapter, parent, verdict))["digest"]
         status: Status = "published" if named else "refused"
@@ -220,10 +220,10 @@ class _Retraining:
         write_report(self.run)
         self._remember()
         why = "passed every gate" if named else "; ".join(f"{one.name}: {one.why}" for one in verdict.failed)
-        return Outcome(status, why, self.run.path, named, verdict)
+        return RunOutcome(status, why, self.run.path, named, verdict)
 
     def _stage(self, name: str, do: Any) -> JSON:
-        return self.run.done(name) or self.run.mark(name, do())
+        return self.run.result_of(name) or self.run.mark(name, do())
 
     # -- stages --------------------------------------------------------------------------------------------------
 
@@ -240,22 +240,22 @@ class _Retraining:
         made = train(
             self.config, self.run.path / "train", parent=parent, run=self.run, tick=self.tick, **material(self.run)
         )
-        return trained(self.run, made)
+        return describe_training(self.run, made)
 
     def _polish(self, adapter: Path) -> JSON:
-        from memkit_train.retrain.reinforce import polished
+        from memkit_train.retrain.reinforce import polish_adapter
 
-        folder, subjects = self.run.path / "polish", frozenset[str]((self.run.done("collect") or {})["subjects"])
+        folder, subjects = self.run.path / "polish", frozenset[str]((self.run.result_of("collect") or {})["subjects"])
         try:
-            done = polished(self.config, adapter, folder, subjects, self.tick, smoke=self.smoke)
+            done = polish_adapter(self.config, adapter, folder, subjects, self.tick, smoke=self.smoke)
         except OtherData:  # cut short, and they have talked on since: what was begun is of no use
             shutil.rmtree(folder)
-            done = polished(self.config, adapter, folder, subjects, self.tick, smoke=self.smoke)
+            done = polish_adapter(self.config, adapter, folder, subjects, self.tick, smoke=self.smoke)
         return done.to_json() | {"adapter": str(done.adapter.relative_to(self.run.path))}
 
     def _evaluate(self, adapter: Path, parent: Path | None) -> JSON:
         cache = self.run.path / "answers.jsonl"
-        ours, theirs = tried(self.config, adapter, parent, cache, self.tick, self._most(SMOKE_USERS))
+        ours, theirs = examine(self.config, adapter, parent, cache, self.tick, self._most(SMOKE_USERS))
         exposures = None
         if planted := self.run.record.get("canaries", 0):
             exposures = canaries.exposures(
@@ -270,11 +270,11 @@ class _Retraining:
         return evaluation(ours, theirs, verdict, exposures)
 
     def _publish(self, adapter: Path, parent: str | None, verdict: Verdict) -> JSON:
-        read = self.run.done("collect") or {}
+        read = self.run.result_of("collect") or {}
         rows = rowfile.load(self.run.path / ROWS)
-        learned_from = {*read["subjects"], *taught(self.registry, parent, read["store_id"])}
+        learned_from = {*read["subjects"], *list_taught(self.registry, parent, read["store_id"])}
         learned_by = self.config.method.name
-        if self.run.done("polish") is not None:
+        if self.run.result_of("polish") is not None:
             learned_by += f"+{self.config.online.algorithm}"
         with open_source(self.config) as source:
             instructions = served_with(source, self.config.data).instructions
@@ -285,7 +285,7 @@ class _Retraining:
             roles=self.config.data.roles,
             embedder=self.embedder.identity,
             verdict=verdict,
-            report=_shareable(self.run.done("evaluate") or {}),
+            report=_shareable(self.run.result_of("evaluate") or {}),
             probe_pairs=probe_pairs(rows, self.config.model.base),
             now=self.now,
             instructions=instructions,
@@ -299,11 +299,11 @@ class _Retraining:
                 sorted(learned_from),
                 parent,
                 self.config.method.seed,
-                _portable(self.config.resolved()),
+                _portable(self.config.resolve()),
             ),
         )
         with open_source(self.config) as source:
-            left = source.erased(learned_from, read.get("erased", 0))  # while it was trained, or since its parent was
+            left = source.find_erased(learned_from, read.get("erased", 0))  # while it was trained
         for subject in left.union(() if parent is None else self.registry.taints(parent)):
             self.registry.taint(subject, [made.digest])
         if self.config.data.bundle is not None:
@@ -314,19 +314,19 @@ class _Retraining:
 
     def parent(self) -> tuple[str | None, Path | None]:
         """Fixed when the rows are: another promotion meanwhile changes nothing."""
-        if self.run.done("collect") is None:
+        if self.run.result_of("collect") is None:
             self.run.record["parent"] = parent_of(self.registry, self.config)
             self.run.write()
         named: str | None = self.run.record["parent"]
         return named, None if named is None else self.registry.path(named)
 
 
-def begun(config: TrainConfig, kind: str, *, resume: bool, now: datetime, smoke: bool = False) -> RunFolder:
+def begin(config: TrainConfig, kind: str, *, resume: bool, now: datetime, smoke: bool = False) -> RunFolder:
     """An unfinished run of this configuration and kind, or a new one. What a `smoke` run leaves behind was cut short,
     so nothing goes on from it."""
     run = _unfinished(config, kind) if resume and not smoke else None
     if run is None:
-        run = RunFolder.begin(next_run(config.output), config.resolved(), now=now)
+        run = RunFolder.begin(next_run(config.output), config.resolve(), now=now)
         run.record |= {"kind": kind, "smoke": smoke}
         run.write()
     return run
@@ -335,19 +335,19 @@ def begun(config: TrainConfig, kind: str, *, resume: bool, now: datetime, smoke:
 def let_go(config: TrainConfig, run: RunFolder) -> None:
     """Who was erased or opted out since the rows were frozen, with a part, a bank or all of them, is learned from no
     more: their rows go, and so does everything that was made from them."""
-    read = run.done("collect") or {}
+    read = run.result_of("collect") or {}
     known = read.get("closed", {})
     with open_source(config) as source:
         newest = source.newest_erasure()
         users = {source.subject(user): user for user in source.users()}
-        agents = source.closed()
+        agents = source.list_closed()
         closed = {
             one: [digest([one, agent]) for agent in agents[users[one]]]
             for one in read["subjects"]
             if users.get(one) in agents
         }
         partly = {one for one, banks in closed.items() if not set(banks) <= set(known.get(one, ()))}
-        partly |= source.erased(read["subjects"], read.get("erased", 0)) & users.keys()
+        partly |= source.find_erased(read["subjects"], read.get("erased", 0)) & users.keys()
         still = {one.decision_id for subject in partly for one in source.decisions(user_id=users[subject])}
     gone = set(read["subjects"]) - users.keys()
     if gone or partly:
@@ -365,7 +365,7 @@ def let_go(config: TrainConfig, run: RunFolder) -> None:
 
 
 @contextlib.contextmanager
-def locked(output: Path) -> Generator[None]:
+def lock_output(output: Path) -> Generator[None]:
     """One run per output folder. The lock goes with the process, so a crash leaves nothing to clean up."""
     output.mkdir(parents=True, exist_ok=True)
     handle = os.open(output / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -391,7 +391,7 @@ def _unfinished(config: TrainConfig, kind: str = "retrain") -> RunFolder | None:
     run = next(filter(None, map(RunFolder.readable, reversed(runs(config.output)))), None)
     if run is None or run.finished or run.record.get("smoke") or run.record.get("kind") != kind:
         return None
-    if digest(run.record.get("config")) != digest(config.resolved()):
+    if digest(run.record.get("config")) != digest(config.resolve()):
         return None
     return run
 

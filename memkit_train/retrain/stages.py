@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from memkit.adapters import Registry
 from memkit.errors import NotFound
 from memkit.models import JSON
-from memkit_train import rowfile
+from memkit_train.files import rowfile
+from memkit_train.files.run_folder import RunFolder, Tick
 from memkit_train.gate import canaries
 from memkit_train.learn.lora import LoraSpec
+from memkit_train.learn.tokenizing import tokenizer_of
 from memkit_train.retrain.config import TrainConfig
 from memkit_train.rows import TextRow, TokenRow, good
-from memkit_train.run_folder import RunFolder, Tick
-from memkit_train.tokenizing import tokenizer_of
 
 if TYPE_CHECKING:
     from memkit_train.learn.run import AdapterResult
@@ -66,7 +66,7 @@ def train(
         parent,
         settings(config, output),
         replay=replay,
-        planted=planted(config, secrets),
+        planted=plant(config, secrets),
         callbacks=[MetricsWriter(run, tick)] if run is not None else [],
     )
     if run is not None:  # the gate asks for these alone: what was planned, but not trained on, nobody can recite
@@ -79,11 +79,11 @@ def amend_blamed(
     config: TrainConfig, run: RunFolder, parent: Path | None, *, most: int | None = None, tick: Tick | None = None
 ) -> None:
     """Into the run's folder, where the configuration asks for it."""
-    if config.method.amends and run.done("amends") is None:
-        from memkit_train.retrain.amends import amended
+    if config.method.amends and run.result_of("amends") is None:
+        from memkit_train.retrain.amends import find_amends
 
-        users = (run.done("collect") or {}).get("subjects")  # whoever came later is not on the run's record
-        rows, found = amended(config, parent, users=users, most=most, tick=tick)
+        users = (run.result_of("collect") or {}).get("subjects")  # whoever came later is not on the run's record
+        rows, found = find_amends(config, parent, users=users, most=most, tick=tick)
         rowfile.save(run.path / AMENDS, rows)
         run.mark("amends", found)
 
@@ -94,7 +94,7 @@ def material(run: RunFolder) -> dict[str, list[Any]]:
     return {key: rowfile.load(file) if file.is_file() else [] for key, file in files.items()}
 
 
-def trained(run: RunFolder, result: AdapterResult) -> JSON:
+def describe_training(run: RunFolder, result: AdapterResult) -> JSON:
     return {
         "adapter": str(result.path.relative_to(run.path)),
         "weights": result.digest,
@@ -129,7 +129,7 @@ def parent_of(registry: Registry, config: TrainConfig) -> str | None:
             return registry.find(named)
 
 
-def planted(config: TrainConfig, secrets: Sequence[canaries.Canary]) -> list[TokenRow]:
+def plant(config: TrainConfig, secrets: Sequence[canaries.Canary]) -> list[TokenRow]:
     """Apart from the method's rows and from the replayed ones: no share and no weight says how often they come."""
     if not secrets:
         return []

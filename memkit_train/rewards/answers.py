@@ -13,7 +13,7 @@ from memkit.engine.served_with import ServedWith
 from memkit.retrieval import RankerWeights
 from memkit.seams.backbone import Backbone
 from memkit.seams.embedder import Embedder
-from memkit_train import scores as dialects
+from memkit_train.metrics import scores as dialects
 from memkit_train.replay.answer import AnswerTask, answer_all
 from memkit_train.replay.env import Trail
 from memkit_train.rewards.base import Probed, Rollout
@@ -92,7 +92,9 @@ class AnswerReward:
         scored: list[float | None] = []
         for one, row in zip(rollouts, self.answers.of(rollouts), strict=True):
             values = [self._score(answer.text, probe) for answer, probe in zip(row, one.probes, strict=True)]
-            scored.append(weighted([(value, probe.weight) for value, probe in zip(values, one.probes, strict=True)]))
+            scored.append(
+                weighted_mean([(value, probe.weight) for value, probe in zip(values, one.probes, strict=True)])
+            )
         return scored
 
     def _score(self, answer: str, probe: Probed) -> float | None:
@@ -109,7 +111,7 @@ class AnswerReward:
         return self._verdicts[key]
 
 
-def weighted(found: Sequence[tuple[float | None, float]]) -> float | None:
+def weighted_mean(found: Sequence[tuple[float | None, float]]) -> float | None:
     """Weighted mean of what there is."""
     known = [(value, weight) for value, weight in found if value is not None]
     total = sum(weight for _, weight in known)

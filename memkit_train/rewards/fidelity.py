@@ -13,7 +13,7 @@ _TELLING = re.compile(r"\b(?:[A-Z][\w'-]*|\w*\d\w*)\b")
 """Names and numbers: what cannot be a paraphrase."""
 
 
-def supported(op: Op, turns: Iterable[Turn]) -> float:
+def support(op: Op, turns: Iterable[Turn]) -> float:
     """Of one op. Turns that it does not name as its source do not count where it names any."""
     assert op.after is not None
     named = set(op.source_turns)

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from memkit.errors import InvalidConfig, ModelError, ModelUnavailable
 from memkit.models import digest
-from memkit_train.reading import malformed, need, records
+from memkit_train.files.reading import need, records, refuse_line
 
 Prompting = Literal["strict", "lenient"]
 Ask = Callable[[Sequence[Mapping[str, str]]], str]
@@ -49,7 +49,7 @@ RESUME = (
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JudgeVerdict:
     right: bool | None
     """None: the judge's reply could not be read."""
     reply: str
@@ -73,7 +73,9 @@ def read_verdict(reply: str) -> bool | None:
     return _VERDICTS.get(labels.pop()) if len(labels) == 1 else None
 
 
-def judge(ask: Ask, question: str, gold: str | Sequence[str], answer: str, prompting: Prompting = "strict") -> Verdict:
+def judge(
+    ask: Ask, question: str, gold: str | Sequence[str], answer: str, prompting: Prompting = "strict"
+) -> JudgeVerdict:
     messages = judge_messages(question, gold, answer, prompting)
     reply = ask(messages)
     right = read_verdict(reply)
@@ -84,7 +86,7 @@ def judge(ask: Ask, question: str, gold: str | Sequence[str], answer: str, promp
         ]
         reply = ask(messages)
         right = read_verdict(reply)
-    return Verdict(right, reply)
+    return JudgeVerdict(right, reply)
 
 
 def endpoint(
@@ -99,20 +101,20 @@ def endpoint(
     """`ask` for an OpenAI-compatible `/chat/completions`, at temperature 0, over the runtime's own client: the URL and
     the key are checked before anything is sent and never quoted, what may pass (429, 5xx) is asked again, and no proxy
     of the environment sees the answers. `timeout_s` is for one verdict, with all its calls."""
-    from memkit.net.client import Budget, JsonClient, capped
-    from memkit.net.endpoint import configured
+    from memkit.net.client import Budget, JsonClient, read_capped
+    from memkit.net.endpoint import resolve_endpoint
     from memkit.net.loop import network
     from memkit.seams.clock import SystemClock
 
     if not model:
         raise InvalidConfig("the judge has no model", fix="name one with --judge-model")
-    url, key = configured(base_url, api_key or None, default_url=DEFAULT_URL, allow_insecure=allow_insecure)
+    url, key = resolve_endpoint(base_url, api_key or None, default_url=DEFAULT_URL, allow_insecure=allow_insecure)
     client = JsonClient(
         url, key=key, max_parallel=1, trust_env=False, transport=transport, rng=random.Random(), clock=SystemClock()
     )
 
     async def answered(response: Any) -> tuple[int, bytes]:
-        return response.status_code, await capped(response)
+        return response.status_code, await read_capped(response)
 
     async def post(body: Mapping[str, Any]) -> tuple[int, bytes]:
         return await client.post("/chat/completions", body, Budget(timeout_s, _CALLS), answered)
@@ -152,7 +154,7 @@ def agreement(path: Path, ask: Ask, prompting: Prompting = "strict") -> dict[str
     table = {"both_right": 0, "both_wrong": 0, "judge_only": 0, "person_only": 0, "unreadable": 0}
     for line, raw in records(path):
         if not isinstance(raw.get("label"), bool):
-            malformed(path, line, "no 'label' that is true or false", "label each answer by hand")
+            refuse_line(path, line, "no 'label' that is true or false", "label each answer by hand")
         texts = [str(need(path, line, raw, key, (str, int, float))) for key in ("question", "gold", "answer")]
         verdict = judge(ask, *texts, prompting=prompting)
         if verdict.right is None:

@@ -19,18 +19,18 @@ from memkit.models import JSON, MemoryRecord
 from memkit.retrieval.context import estimate_tokens
 from memkit.seams.backbone import GenReply
 from memkit.text.words import terms
-from memkit_train import scores as dialects
 from memkit_train.credit.labels import labels
+from memkit_train.metrics import scores as dialects
 from memkit_train.replay.env import Env, Policy, Step, Trail
 from memkit_train.replay.script import Script, scripts_of
 from memkit_train.rewards.answers import Answers, bank_for, exact, overlap
 from memkit_train.rewards.base import Probed
-from memkit_train.rewards.fidelity import supported
+from memkit_train.rewards.fidelity import support
 from memkit_train.rewards.latency import alone
 from memkit_train.rewards.validity import readable
 
 if TYPE_CHECKING:
-    from memkit_train.log.records import Episode, Probe
+    from memkit_train.log.records import LoggedQuestion, Trajectory
 
 Table = Mapping[str, Mapping[str, Sequence[float]]]
 """Measure → user → values."""
@@ -92,7 +92,7 @@ class Trial:
         }
 
 
-def held_out(episode: Episode, probes: Sequence[Probe]) -> list[HeldOut]:
+def held_out(episode: Trajectory, probes: Sequence[LoggedQuestion]) -> list[HeldOut]:
     """The banks of one user with what may be asked of each. A question over several banks is left out: a policy decides
     one bank at a time."""
     out: list[HeldOut] = []
@@ -107,7 +107,7 @@ def held_out(episode: Episode, probes: Sequence[Probe]) -> list[HeldOut]:
     return out
 
 
-def _probed(probe: Probe, script: Script) -> Probed:
+def _probed(probe: LoggedQuestion, script: Script) -> Probed:
     after = script.scene_after(probe.as_of)
     tags = {"abstain"} if dialects.abstains(probe.expected) else set[str]()
     told = set(probe.source_turns)
@@ -175,7 +175,7 @@ def _trial(policy: Policy, users: Sequence[HeldOut], trails: Sequence[Trail], an
     for (one, trail, probe), answered in zip(asked, found, strict=True):
         score = TARGETS[metric](answered.text, probe.expected)
         if probe.source_turns and not dialects.abstains(probe.expected):
-            tables["m_fail"][one.user].append(forgotten(probe, bank_for(probe, trail)))
+            tables["m_fail"][one.user].append(forgotten_share(probe, bank_for(probe, trail)))
         tables[metric][one.user].append(score * scale["correction" in probe.tags])
         for tag in sorted(probe.tags):
             tables[f"{metric}/{tag}"][one.user].append(score)
@@ -243,7 +243,7 @@ def balance(users: Sequence[HeldOut]) -> tuple[float, float]:
     return 1 / mean, heavier / mean
 
 
-def forgotten(probe: Probed, bank: LiveBank) -> float:
+def forgotten_share(probe: Probed, bank: LiveBank) -> float:
     """M-Fail: share of the turns that an answer rests on which no memory names as its source."""
     kept = {turn for record in bank.state if record.kind != "turn" for turn in record.source_turns}
     return fmean(float(turn not in kept) for turn in probe.source_turns)
@@ -261,7 +261,7 @@ def junk_share(bank: LiveBank, trail: Trail) -> float:
     for n, (record, own) in enumerate(words):
         again = any(_alike(own, other) for _, other in words[:n])
         op = written.get(record.id)
-        junk += again or (op is not None and supported(op, turns) == 0.0)
+        junk += again or (op is not None and support(op, turns) == 0.0)
     return junk / len(facts)
 
 
@@ -274,10 +274,10 @@ def _done(trail: Trail, probe: Probed) -> tuple[str, ...]:
     place = after - trail.start.at - 1
     if not 0 <= place < len(trail.steps):
         return ()
-    return tuple(described(op.action, op.before, op.after) for op in trail.steps[place].ops)
+    return tuple(describe_op(op.action, op.before, op.after) for op in trail.steps[place].ops)
 
 
-def described(action: str, before: MemoryRecord | None, after: MemoryRecord | None) -> str:
+def describe_op(action: str, before: MemoryRecord | None, after: MemoryRecord | None) -> str:
     """An operation in one line."""
     match action:
         case "update" if before is not None and after is not None:

@@ -19,7 +19,7 @@ from memkit_train.rewards.cached import CachedBackbone
 
 
 @dataclass(slots=True)
-class Clock:
+class Stopwatch:
     """Seconds by name; what runs inside another name counts for the inner one alone."""
 
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -55,7 +55,7 @@ class Acting(DelegatingBackbone):
     place where it is not a question (the app's own LLM extracts, the adapter manages)."""
 
     def __init__(
-        self, engine: Backbone, sampled: Collection[str], clock: Clock, others: Backbone | None = None
+        self, engine: Backbone, sampled: Collection[str], clock: Stopwatch, others: Backbone | None = None
     ) -> None:
         super().__init__(engine)
         self._base, self.clock = CachedBackbone(engine), clock
@@ -92,7 +92,7 @@ class Acting(DelegatingBackbone):
 class TimedBackbone(DelegatingBackbone):
     """A frozen answerer of another make, whose work counts as generation too."""
 
-    def __init__(self, inner: Backbone, clock: Clock) -> None:
+    def __init__(self, inner: Backbone, clock: Stopwatch) -> None:
         super().__init__(CachedBackbone(inner))
         self._clock = clock
 

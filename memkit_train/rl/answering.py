@@ -100,14 +100,14 @@ def score(answered: Answered, probe: Probed, settings: OnlineSettings) -> tuple[
 
 def citation_f1(answered: Answered, probe: Probed) -> float | None:
     """None: nothing was served that holds the evidence, or it is not known."""
-    found = cited(answered, probe)
+    found = count_citations(answered, probe)
     if found is None:
         return None
     right, named, wanted = found
     return 2 * right / (named + wanted)
 
 
-def cited(answered: Answered, probe: Probed) -> tuple[int, int, int] | None:
+def count_citations(answered: Answered, probe: Probed) -> tuple[int, int, int] | None:
     """(right citations, citations, served memories that hold the evidence)."""
     told = set(probe.source_turns)
     wanted = {one.record.id for one in answered.served if told & set(one.record.source_turns)}

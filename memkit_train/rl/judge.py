@@ -28,7 +28,7 @@ from memkit_train.replay.answer import AnswerTask, answer_all
 from memkit_train.replay.env import Env, Policy, Trail
 from memkit_train.rewards.answers import Answers, bank_for, exact, overlap
 from memkit_train.rewards.trial import trials
-from memkit_train.rl.answering import cited
+from memkit_train.rl.answering import count_citations
 from memkit_train.rl.settings import StopSettings
 from memkit_train.rl.talks import Talk
 
@@ -107,7 +107,7 @@ class AnswerExam:
             name: [measure(one.text, probe.expected) for one, probe in pairs]
             for name, measure in (("em", exact), ("f1", overlap))
         }
-        counts = [counted for one, probe in pairs if (counted := cited(one, probe))]
+        counts = [counted for one, probe in pairs if (counted := count_citations(one, probe))]
         right, named, wanted = (sum(one[at] for one in counts) for at in range(3))
         means = {f"answer_{name}": fmean(values) for name, values in scores.items()} | {
             "citation_precision": right / max(1, named),

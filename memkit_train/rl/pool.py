@@ -79,10 +79,12 @@ class Pool:
         rng = random.Random(f"{self._seed}/places/{batch}")
         guards = min(round(count * self._settings.guard_share), len(self._standing))
         group = self._settings.group
-        return undecided(self._turning, count - guards, group, rng) + undecided(self._standing, guards, group, rng)
+        return draw_undecided(self._turning, count - guards, group, rng) + draw_undecided(
+            self._standing, guards, group, rng
+        )
 
 
-def undecided(places: Sequence[Place], count: int, group: int, rng: random.Random) -> list[Place]:
+def draw_undecided(places: Sequence[Place], count: int, group: int, rng: random.Random) -> list[Place]:
     """Drawn without replacement. A group whose members are all the same teaches nothing, so a state comes up as likely
     as the members of its group differ."""
     drawn = [(math.log(1 - rng.random()) / max(1 - place.likely**group, SURE), at) for at, place in enumerate(places)]

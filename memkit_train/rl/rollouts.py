@@ -48,7 +48,7 @@ def replies_of(trails: Sequence[Trail], roles: Collection[str]) -> list[GenReply
     ]
 
 
-def merged(rows: Sequence[Row]) -> list[Row]:
+def merge_equal(rows: Sequence[Row]) -> list[Row]:
     """Equal rows as one of their weights' sum: the same gradient. In a group of a small policy most rows are equal."""
     found: dict[tuple[object, ...], Row] = {}
     for row in rows:

@@ -28,12 +28,14 @@ from memkit.engine.served_with import ServedWith
 from memkit.models import JSON, digest
 from memkit.seams.embedder import Embedder
 from memkit_train.errors import Collapsed, Diverged, NoRows, OtherData
+from memkit_train.files.run_folder import RunFolder, Tick
 from memkit_train.lab.worlds import Episode
 from memkit_train.learn import lora
 from memkit_train.learn.objective import Objective
+from memkit_train.learn.seeding import reproducible
 from memkit_train.learn.trainer import RowTrainer, training_arguments
 from memkit_train.replay.env import Env
-from memkit_train.rl.acting import Acting, Clock
+from memkit_train.rl.acting import Acting, Stopwatch
 from memkit_train.rl.algorithms import grpo, logo, ppo
 from memkit_train.rl.answering import Answering
 from memkit_train.rl.decisions import Decisions
@@ -45,8 +47,6 @@ from memkit_train.rl.settings import OnlineSettings, Stage
 from memkit_train.rl.source import OnlineSource, Sampler, Timekeeper
 from memkit_train.rl.talks import Talk
 from memkit_train.rl.whole import Whole, askable
-from memkit_train.run_folder import RunFolder, Tick
-from memkit_train.seeding import reproducible
 
 Status = Literal["trained", "stopped early", "not ready", "collapsed"]
 """not ready: the gate before the next stage stayed shut."""
@@ -121,7 +121,7 @@ def polish(
     done: list[JSON] = []
     for number, stage in enumerate(settings.stages):
         name = f"stage-{number + 1}"
-        found = run.done(name)
+        found = run.result_of(name)
         if found is None:
             with reproducible(seed):
                 made = _Stage(
@@ -191,7 +191,7 @@ class _Stage:
             gradient_checkpointing=machine.gradient_checkpointing,
         ) as one:
             frozen = others(self.settings.others, episodes)
-            acting = Acting(one.engine, self.stage.trained or self.settings.roles, Clock(), frozen)
+            acting = Acting(one.engine, self.stage.trained or self.settings.roles, Stopwatch(), frozen)
             sampler, exam = self._makes(env, acting, _cut(talks, self.stage), _cut(heldout, self.stage), episodes)
             source = OnlineSource(one, acting, sampler, self.settings, steps=self.stage.steps)
             judge = Judge(_examined(exam, source), one.model, self.folder / "best", self.settings.stop, self._note)

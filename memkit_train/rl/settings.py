@@ -13,11 +13,11 @@ Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class RewardSettings(_Section):
+class RewardSettings(Section):
     """A weighted sum of named parts; each is logged by itself."""
 
     metric: Literal["f1", "em"] = "f1"
@@ -40,7 +40,7 @@ class RewardSettings(_Section):
     """Answers: weight of the F1 of cited memories' source turns, where the question's own are known."""
 
 
-class Stage(_Section):
+class Stage(Section):
     """A part of the curriculum."""
 
     sessions: Positive | None = None
@@ -50,7 +50,7 @@ class Stage(_Section):
     """Roles that learn in this stage; None: all that the adapter answers in. Train the manager before both."""
 
 
-class StopSettings(_Section):
+class StopSettings(Section):
     """When a run ends before its steps do."""
 
     every: Positive = 10
@@ -72,7 +72,7 @@ class StopSettings(_Section):
     """Alarm: surprise per token falls below this share of the start's."""
 
 
-class OnlineSettings(_Section):
+class OnlineSettings(Section):
     algorithm: Algorithm = "grpo"
     learn: Learned = "decisions"
     """decisions: one scene from many states. answers: the answerer, from banks of played conversations. episodes: whole

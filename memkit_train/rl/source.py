@@ -19,7 +19,7 @@ from memkit_train.errors import Collapsed
 from memkit_train.replay.env import Policy
 from memkit_train.rl.acting import Acting
 from memkit_train.rl.learner import Learner
-from memkit_train.rl.rollouts import Batch, merged
+from memkit_train.rl.rollouts import Batch, merge_equal
 from memkit_train.rl.settings import OnlineSettings
 from memkit_train.rl.vitals import Vitals, alarms, vitals
 from memkit_train.rows import Row
@@ -62,7 +62,7 @@ class OnlineSource:
         with self.acting.clock("environment"):
             policy = self.policy()
             batch = self.sampler.sample(step // self.settings.iterations, policy, self.acting.sampled)
-            self._rows = merged(batch.rows)
+            self._rows = merge_equal(batch.rows)
             seen = vitals(batch.trails, batch.replies)
         self.generated += len(batch.replies)
         for name, value in (batch.metrics | seen.metrics | {"rows": float(len(self._rows))}).items():

@@ -91,7 +91,7 @@ def of_world(episodes: Sequence[Episode], *, chunks: int | None = None) -> list[
 
 def of_log(source: TrajectorySource, users: Sequence[str], topics: Topics, embedder: Embedder) -> Iterator[Talk]:
     """The banks of these users that something can be asked of. Topics are learned from users to train on."""
-    for episode in source.episodes(users):
+    for episode in source.trajectories(users):
         for one in held_out(episode, list(episode_probes(episode, topics, embedder))):
             if one.probes:
                 yield Talk(one.user, one.script, tuple(_logged(probe, one.script) for probe in one.probes))

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from memkit.adapters import Registry
-from memkit.adapters.shadow import Compared, ShadowLog
+from memkit.adapters.shadow import ShadowLog, ShadowPair
 from memkit.cli.adapters import app
 from memkit.errors import GateRefused, InvalidInput, NotAStore, NotFound, StaleAlias
 from tests.adapters._make import adapter
@@ -93,7 +93,7 @@ def test_canary_and_shadow(store: Path) -> None:
     assert told(store, "shadow", raw, "--share", "0.5")["routes"]["manager"]["shadow"] == raw
     assert call(store, "shadow", "--report").exit_code == 4
     log = ShadowLog(store / "adapters" / "shadow.sqlite")
-    log.write(Compared("2026", "ana", "production", "manager", "d_1", good, raw, ("ADD dog",), ("NOOP",)))
+    log.write(ShadowPair("2026", "ana", "production", "manager", "d_1", good, raw, ("ADD dog",), ("NOOP",)))
     (report,) = told(store, "shadow", "--report")
     assert (report["agreement"], report["disagreements"][0]["candidate"]) == (0.0, ["NOOP"])
     assert "NOOP" in call(store, "shadow", "--report").stdout

@@ -175,7 +175,7 @@ def test_erased_subjects_taint_what_learned_from_them(registry: Registry, tmp_pa
     publish(registry, tmp_path, 2)
     assert registry.taint("u_2") == [digest]
     assert registry.taint("nobody") == []
-    assert {known.digest: known.tainted for known in registry.known()}[digest] == ("u_2",)
+    assert {known.digest: known.tainted for known in registry.list_known()}[digest] == ("u_2",)
 
 
 def test_a_damaged_adapter_is_listed_as_such(registry: Registry, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_damaged_adapter_is_listed_as_such(registry: Registry, tmp_path: Path)
     manifest = registry.path(digest) / "memkit_adapter.json"
     manifest.chmod(0o644)
     manifest.write_text("{}")
-    assert registry.known()[0].damaged == "manifest_invalid"
+    assert registry.list_known()[0].damaged == "manifest_invalid"
     with pytest.raises(AdapterRejected):
         registry.publish(adapter(tmp_path / "again", seed=1))
 

@@ -21,7 +21,7 @@ A, B, C = "a" * 64, "b" * 64, "c" * 64
 def router(route: Route, version: int = 1) -> Router:
     made = Router()
     for digest in route.digests:
-        made.loaded(digest)
+        made.note_loaded(digest)
     assert made.adopt(AliasState("production", version, {"manager": route}))
     return made
 
@@ -76,7 +76,7 @@ def test_promoting_the_canary_ends_the_experiment() -> None:
 def test_a_leased_adapter_is_not_retired_until_the_lease_closes() -> None:
     served = router(Route(A))
     lease = served.resolve("manager", "ana")
-    served.loaded(B)
+    served.note_loaded(B)
     served.adopt(AliasState("production", 2, {"manager": Route(B)}))
     assert served.idle(frozenset()) == [A]
     assert not served.drain([A], 0.01)
@@ -92,7 +92,7 @@ def test_what_is_served_or_retired_cannot_be_unloaded_or_adopted() -> None:
     served = router(Route(A))
     assert not served.retire(A)
     assert not served.adopt(AliasState("production", 2, {"manager": Route(B)}))
-    served.loaded(B)
+    served.note_loaded(B)
     assert served.adopt(AliasState("production", 3, {"manager": Route(B)}))
     assert not served.adopt(AliasState("production", 2, {"manager": Route(A)}))
     assert served.serving("production").version == 3
@@ -101,7 +101,7 @@ def test_what_is_served_or_retired_cannot_be_unloaded_or_adopted() -> None:
 def test_no_request_sees_half_of_a_switch() -> None:
     served = Router()
     for digest in (A, B):
-        served.loaded(digest)
+        served.note_loaded(digest)
     stop = threading.Event()
 
     def switch() -> None:

@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from memkit.adapters.shadow import Compared, ShadowLog, report
+from memkit.adapters.shadow import ShadowLog, ShadowPair, report
 from memkit.errors import ModelTimeout
 from memkit.seams.backbone import GenReply, GenRequest, Replies
 from tests.adapters._make import FakeHost, adapter
 from tests.adapters._sets import serving
 from tests.adapters._turns import Call, Turn
 
-ONE = Compared("2026", "ana", "production", "manager", "d_1", "A", "B", ("ADD a dog",), ("ADD a dog",))
+ONE = ShadowPair("2026", "ana", "production", "manager", "d_1", "A", "B", ("ADD a dog",), ("ADD a dog",))
 
 
 def turn(*manager_replies: str) -> Any:

@@ -58,7 +58,7 @@ def test_a_failure_leaves_alias_and_host_as_they_were(spoil: str, error: type[Me
             adapters.promote("production", b)
         assert (adapters.registry.alias("production").version, name_of(adapters)) == (1, a)
         assert set(host.loaded) == {a}
-        assert not adapters.registry.in_use.held(b)
+        assert not adapters.registry.in_use.is_held(b)
 
 
 def test_a_probe_of_another_adapter_does_not_pass(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ registry.publish({str(source)!r})
 """
     subprocess.run([sys.executable, "-c", code], check=False)
     registry = Registry(tmp_path / "store")
-    for known in registry.known():
+    for known in registry.list_known():
         assert not known.damaged
     digest = registry.publish(source)
     assert registry.digests() == [digest]

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from memkit.backbones.openai import OpenAIBackbone
-from memkit.backbones.wire import Dialect, EventStream, fits_strict, narrowed
+from memkit.backbones.wire import Dialect, EventStream, fits_strict, narrow
 from memkit.errors import ModelRefused, ModelTimeout, ModelUnavailable
 from tests import stub_server as stub
 from tests.backbones._requests import SCHEMA, failure, request
@@ -335,7 +335,7 @@ def test_strict_schemas_are_recognised() -> None:
 
 
 def test_a_plain_request_cannot_be_narrowed() -> None:
-    assert narrowed(Dialect(), {"model": "m", "max_tokens": 5}, "bad request") is None
+    assert narrow(Dialect(), {"model": "m", "max_tokens": 5}, "bad request") is None
 
 
 _AT_EXIT = """

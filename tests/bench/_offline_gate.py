@@ -17,11 +17,11 @@ from memkit_train.gate.checks import Exposure, Verdict, gate
 from memkit_train.lab.worlds import Episode, Knobs, OracleBackbone, TeacherBackbone, Truth, generate
 from memkit_train.lab.worlds.policies import HABITS
 from memkit_train.learn import sft
+from memkit_train.learn.tokenizing import tokenizer_of
 from memkit_train.replay import Env, Policy, script_of
 from memkit_train.retrain.publish import Lineage
 from memkit_train.rewards import Answers
 from memkit_train.rewards.trial import HeldOut, Trial, trials
-from memkit_train.tokenizing import tokenizer_of
 from tests.bench._offline_learning import probes
 from tests.bench._table import Row
 from tests.train import tiny

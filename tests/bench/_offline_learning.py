@@ -32,18 +32,18 @@ from memkit_train.credit.rows import rows as rows_of
 from memkit_train.lab import tiny
 from memkit_train.lab.worlds import Episode as Talk
 from memkit_train.lab.worlds import Knobs, Manners, generate, matches
-from memkit_train.log import Episode, StoreSource
+from memkit_train.log import StoreSource, Trajectory
+from memkit_train.metrics.stats import mean_by_cluster
 from memkit_train.replay import Env, Policy, script_of
 from memkit_train.replay.env import beside
-from memkit_train.retrain.amends import amended
+from memkit_train.retrain.amends import find_amends
 from memkit_train.retrain.collect import Collected, collect, open_source
 from memkit_train.retrain.config import TrainConfig, load
-from memkit_train.retrain.reinforce import polished
+from memkit_train.retrain.reinforce import polish_adapter
 from memkit_train.retrain.stages import train
 from memkit_train.rewards import Answers, Probed
 from memkit_train.rewards.trial import HeldOut, Trial, trials
 from memkit_train.rows import TokenRow
-from memkit_train.stats import mean_by_cluster
 from tests.bench._table import Row
 from tests.bench._users import live
 from tests.train.policies import turns_of
@@ -123,7 +123,7 @@ class World:
         """Blamed decisions taken again, as `method.amends` has them."""
         changed = config.model_copy(update={"method": config.method.model_copy(update={"amends": SAMPLES})})
         with others() as own, self._opened("memkit_train.retrain.amends", config, shuffled):
-            rows, _ = amended(changed, None, others=own)
+            rows, _ = find_amends(changed, None, others=own)
         return rows
 
     def polished(self, name: str, config: TrainConfig, adapter: Path, *, shuffled: bool = False) -> Path:
@@ -142,7 +142,7 @@ class World:
         with open_source(chosen) as source:
             everybody = {source.subject(user) for user in source.users()}
         with self._opened("memkit_train.retrain.reinforce", chosen, shuffled):
-            return polished(chosen, adapter, self.folder / name, everybody).adapter
+            return polish_adapter(chosen, adapter, self.folder / name, everybody).adapter
 
     def _opened(self, where: str, config: TrainConfig, shuffled: bool) -> Any:
         def opened(_: TrainConfig) -> StoreSource:
@@ -169,13 +169,13 @@ class Shuffled(StoreSource):
 
     def __init__(self, path: Path, seed: int) -> None:
         super().__init__(path)
-        given = [(trace, said) for one in super().episodes() for trace, said in one.feedback.items()]
+        given = [(trace, said) for one in super().trajectories() for trace, said in one.feedback.items()]
         mixed = [said for _, said in given]
         random.Random(seed).shuffle(mixed)
         self._feedback = {trace: said for (trace, _), said in zip(given, mixed, strict=True)}
 
-    def episodes(self, users: Sequence[str] | None = None) -> Iterator[Episode]:
-        for one in super().episodes(users):
+    def episodes(self, users: Sequence[str] | None = None) -> Iterator[Trajectory]:
+        for one in super().trajectories(users):
             yield replace(one, feedback={trace: self._feedback[trace] for trace in one.feedback})
 
 

@@ -52,11 +52,11 @@ def replay(source: StoreSource, backbone: Backbone | None = None) -> Report:
     """`backbone`: who is asked again, one scene at a time; None: the log says what it said."""
     report = Report()
     env = Env(make_embedder("hash"), source.practice.settings())
-    for episode in source.episodes():
+    for episode in source.trajectories():
         known = {one.decision_id: one for one in episode.decisions}
         policy = AsLogged(backbone or Says(known), known=known)
         for script in scripts_of(episode):
-            for state in env.logged(script)[:-1]:
+            for state in env.list_states(script)[:-1]:
                 ((step,),) = (trail.steps for trail in env.run([(state, policy)]))
                 logged = [known.get(call.decision_id) for call in step.calls]
                 report.decisions += len(state.scene.decision_ids)

@@ -20,17 +20,17 @@ from memkit.backbones import make_backbone
 from memkit.embedders import make_embedder
 from memkit.engine.served_with import ServedWith
 from memkit.seams.backbone import Backbone, GenRequest, Replies
+from memkit_train.files.run_folder import RunFolder
 from memkit_train.lab import tiny
 from memkit_train.lab.tiny.measure import Measured, measure
 from memkit_train.lab.worlds import Episode, Knobs, OracleBackbone, Truth, generate
 from memkit_train.learn import lora
-from memkit_train.rl.acting import Acting, Clock
+from memkit_train.metrics.stats import Estimate
+from memkit_train.rl.acting import Acting, Stopwatch
 from memkit_train.rl.learner import learner
 from memkit_train.rl.run import Polished, polish
 from memkit_train.rl.settings import OnlineSettings
 from memkit_train.rl.talks import Talk, of_world
-from memkit_train.run_folder import RunFolder
-from memkit_train.stats import Estimate
 from tests.bench._table import Row
 
 SEEDS = (0, 1, 2)
@@ -125,7 +125,7 @@ def measured(
         oracle = OracleBackbone(Truth(held.episodes))
         own = make_backbone(HEARS)
         try:
-            routed = Routed(Acting(one.engine, (), Clock(), own), one.name, roles)  # a new adapter changes nothing
+            routed = Routed(Acting(one.engine, (), Stopwatch(), own), one.name, roles)  # a new adapter changes nothing
             answerer: Backbone = oracle if (answers or ANSWERS) == "exact" else routed
             return measure(held.episodes, routed, make_embedder("hash"), answerer=answerer)
         finally:

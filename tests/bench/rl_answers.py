@@ -21,8 +21,8 @@ from memkit_train.learn import lora
 from memkit_train.replay import Env, Policy
 from memkit_train.replay.answer import AnswerTask, answer_all
 from memkit_train.rewards.answers import bank_for, exact, overlap
-from memkit_train.rl.acting import Acting, Clock
-from memkit_train.rl.answering import cited
+from memkit_train.rl.acting import Acting, Stopwatch
+from memkit_train.rl.answering import count_citations
 from memkit_train.rl.learner import learner
 from memkit_train.rl.scoring import others
 from tests.bench import _rl_lab as lab
@@ -88,7 +88,7 @@ def answered(base: Path, adapter: Path | None, held: lab.World) -> dict[str, dic
     """Measure → user → values. Citations are counted where a served memory holds the evidence."""
     embedder = make_embedder("hash")
     with learner(base, adapter, lora.LoraSpec()) as one:
-        acting = Acting(one.engine, (), Clock(), others(lab.HEARS, held.episodes))
+        acting = Acting(one.engine, (), Stopwatch(), others(lab.HEARS, held.episodes))
         env = Env(embedder, lab.SERVED)
         trails = env.run([(env.start(talk.script), Policy(acting)) for talk in held.talks], upto=None)
         asked = [
@@ -103,7 +103,7 @@ def answered(base: Path, adapter: Path | None, held: lab.World) -> dict[str, dic
     for (user, probe, _), reply in zip(asked, found, strict=True):
         tables["em"].setdefault(user, []).append(exact(reply.text, probe.expected))
         tables["f1"].setdefault(user, []).append(overlap(reply.text, probe.expected))
-        counts = cited(reply, probe)
+        counts = count_citations(reply, probe)
         if counts is not None:
             right, named, wanted = counts
             tables["precision"].setdefault(user, []).append(right / named if named else 0.0)

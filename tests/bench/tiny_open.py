@@ -15,7 +15,7 @@ from memkit.embedders import make_embedder
 from memkit_train.lab.tiny.build import build_open, manifest
 from memkit_train.lab.tiny.measure import Measured, measure
 from memkit_train.lab.worlds import Knobs, generate
-from memkit_train.stats import mean_by_cluster
+from memkit_train.metrics.stats import mean_by_cluster
 from tests.bench._results import record
 from tests.bench._table import Row
 

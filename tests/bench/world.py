@@ -17,12 +17,12 @@ from typing import Any
 
 from memkit.embedders import make_embedder
 from memkit.models import MemoryRecord
-from memkit_train import scores as m
 from memkit_train.evaluate import EvalConfig, evaluate, summarise
 from memkit_train.evaluate.loaders import load
 from memkit_train.evaluate.recall import trace_evidence
+from memkit_train.metrics import scores as m
+from memkit_train.metrics.stats import Estimate, mean_by_cluster
 from memkit_train.rewards.judge import judge
-from memkit_train.stats import Estimate, mean_by_cluster
 from tests.bench._table import Row
 
 SEED = 7000

@@ -96,10 +96,10 @@ def test_a_question_is_asked_as_memory_answers_it(
     trained = Noting(style, cut=cut)
     with StoreSource(tmp_path / "store") as source:
         env = Env(make_embedder("hash"), source.served_with)
-        (episode,) = source.episodes()
+        (episode,) = source.trajectories()
         (event,) = episode.answers
         (script,) = scripts_of(episode)
-        bank = env.logged(script)[-1].live
+        bank = env.list_states(script)[-1].live
         answers = Answers(CachedBackbone(trained), env.embedder, source.served_with)
         (found,) = answers.ask([(Probed(event.question, "", clock.now()), bank)])
     assert len(bank) == size
@@ -125,9 +125,9 @@ def test_a_question_that_is_given_up_is_given_up_alike(config: dict[str, int], t
             memory.answer(QUESTION, user_id="ana")
     with StoreSource(tmp_path / "store") as source:
         env = Env(make_embedder("hash"), source.served_with)
-        (episode,) = source.episodes()
+        (episode,) = source.trajectories()
         (script,) = scripts_of(episode)
-        bank = env.logged(script)[-1].live
+        bank = env.list_states(script)[-1].live
         answers = Answers(CachedBackbone(trained), env.embedder, source.served_with)
         (found,) = answers.ask([(Probed(QUESTION, "", START), bank)])
     assert trained.prompts == served.prompts
@@ -154,7 +154,7 @@ def test_a_turn_is_decided_again_as_memory_decided_it(
     trained = Noting(style, cut=cut)
     with StoreSource(tmp_path / "store") as source:
         env = Env(make_embedder("hash"), source.served_with)
-        (episode,) = source.episodes()
+        (episode,) = source.trajectories()
         (script,) = scripts_of(episode)
         (trail,) = env.run([(env.start(script), Policy(trained))], upto=None)
     assert trained.prompts == served.prompts

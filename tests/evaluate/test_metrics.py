@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from memkit_train import scores as m
-from memkit_train.porter import stem
+from memkit_train.metrics import scores as m
+from memkit_train.metrics.porter import stem
 
 
 @pytest.mark.parametrize(

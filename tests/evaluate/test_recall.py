@@ -9,7 +9,7 @@ import pytest
 
 from memkit.models import MemoryRecord
 from memkit_train.evaluate.recall import first_words, recall_at, supports, trace_evidence
-from memkit_train.stats import difference_by_cluster, mean_by_cluster
+from memkit_train.metrics.stats import difference_by_cluster, mean_by_cluster
 
 TEXTS = {
     "t1": "I moved to Oslo last spring.",

@@ -13,7 +13,7 @@ import pytest
 from memkit import AsyncMemory, Memory
 from memkit.errors import InvalidInput, InvalidScope
 from memkit_openai import trace_id, wrap
-from memkit_openai.dialects import Asked, Messages, Responses, dialect_of
+from memkit_openai.dialects import ChatRequest, Messages, Responses, dialect_of
 from tests import stub_server
 from tests.stub_server import StubServer
 
@@ -286,10 +286,10 @@ def test_the_responses_api(memory: Memory, api: StubServer, client: Any) -> None
 def test_blocks_go_where_each_api_allows_them() -> None:
     result = {"type": "tool_result", "tool_use_id": "1", "content": "42"}
     body = {"messages": [{"role": "user", "content": [result, {"type": "text", "text": "and now?"}]}]}
-    injected = Messages().injected(body, "BLOCK")["messages"][0]["content"]
+    injected = Messages().inject(body, "BLOCK")["messages"][0]["content"]
     assert [part.get("text", part["type"]) for part in injected] == ["tool_result", "BLOCK", "and now?"]
     assert body["messages"][0]["content"] == [result, {"type": "text", "text": "and now?"}]
-    assert Messages().asked({"messages": [{"role": "user", "content": [result]}]}) is None
+    assert Messages().read_request({"messages": [{"role": "user", "content": [result]}]}) is None
     heard = Responses().heard()
     heard.event({"type": "response.output_text.delta", "delta": "Hi"})
     assert heard.text == "Hi"
@@ -297,7 +297,7 @@ def test_blocks_go_where_each_api_allows_them() -> None:
     assert heard.text == ""
     user, output = {"role": "user", "content": "Draw me."}, {"type": "custom_tool_call_output", "output": "done"}
     for call in ("function_call", "custom_tool_call", "computer_call", "shell_call", "reasoning"):
-        assert Responses().asked({"input": [user, {"type": call}, output]}) == Asked("Draw me.", ())
+        assert Responses().read_request({"input": [user, {"type": call}, output]}) == ChatRequest("Draw me.", ())
     assert dialect_of("/v1/messages/count_tokens") is None
     for odd in (None, 7, "text", [7], [{"role": "user"}], [{"role": "user", "content": 7}]):
-        assert Messages().asked({"messages": odd}) is None
+        assert Messages().read_request({"messages": odd}) is None

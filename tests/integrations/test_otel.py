@@ -208,7 +208,7 @@ def test_calls_may_tell_of_the_same_adds_at_once(memory: Memory, exporter: Expor
     memory.decisions = overtaken  # type: ignore[method-assign]
     instrument(memory, tracer_provider=exporter.provider)
     added = [memory.add(text, user_id="ana", wait=False) for text in ("I live in Oslo.", "I like tea.")]
-    decided += [memory.bank(user_id="ana").settled(one.trace_id, 20) for one in added]
+    decided += [memory.bank(user_id="ana").wait_settled(one.trace_id, 20) for one in added]
     others.append(lambda: memory.search("tea", user_id="ana"))  # it tells of the second add first
     memory.add("I work as a nurse.", user_id="ana")
     memory.flush()

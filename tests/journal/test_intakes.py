@@ -81,9 +81,9 @@ def test_parked_does_not_block_and_can_be_retried(journal: Journal) -> None:
     journal.accept(second)
     assert claim is not None
     journal.park(claim, reason="bad_reply", detail="no JSON")
-    (parked,) = journal.parked("ana")
+    (parked,) = journal.list_parked("ana")
     assert (parked.intake, parked.status, parked.reason, parked.detail) == (first, "parked", "bad_reply", "no JSON")
-    assert journal.parked("bob") == []
+    assert journal.list_parked("bob") == []
     following = journal.claim_next()
     assert following is not None
     assert following.intake == second

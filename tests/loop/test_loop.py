@@ -17,7 +17,7 @@ from memkit.cli.demo import circle
 from memkit.errors import InvalidInput, StoreFull
 from memkit_train.gate.checks import Check, Limits, Verdict, gate
 from memkit_train.lab.demo import chatbot, command, panel, story
-from memkit_train.lab.demo.chatbot import Exchange, Visit
+from memkit_train.lab.demo.chatbot import AnsweredQuestion, Visit
 from memkit_train.lab.worlds import Knobs, OracleBackbone, Truth, generate
 from memkit_train.report import RunFolder
 from memkit_train.retrain import run as retrain
@@ -26,9 +26,9 @@ from memkit_train.retrain.config import TrainConfig
 LITTLE = replace(command.QUICK, users=30, panel=3, visitors=3, sessions=3, probes=3)
 
 
-def exchanges(right: list[bool], user: str = "u") -> list[Exchange]:
+def exchanges(right: list[bool], user: str = "u") -> list[AnsweredQuestion]:
     questions = generate(1, knobs=Knobs(questions=8))[0].questions
-    return [Exchange(user, one, "x", ok, None, None) for one, ok in zip(questions, right, strict=False)]
+    return [AnsweredQuestion(user, one, "x", ok, None, None) for one, ok in zip(questions, right, strict=False)]
 
 
 def test_a_gain_is_paired_by_question_and_a_panel_says_what_got_worse_too() -> None:
@@ -56,9 +56,9 @@ def test_a_story_begins_in_an_empty_folder(tmp_path: Path) -> None:
 def test_many_stories_begin_in_an_empty_folder_and_each_leaves_its_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refused(folder: Path, *_: object, **__: object) -> story.Told:
+    def refused(folder: Path, *_: object, **__: object) -> story.DemoOutcome:
         folder.mkdir()
-        return story.Told(9, 3, 0.5, retrain.Outcome("refused", "no better"), None, None, False, folder, 1.0)
+        return story.DemoOutcome(9, 3, 0.5, retrain.RunOutcome("refused", "no better"), None, None, False, folder, 1.0)
 
     monkeypatch.setattr(command, "tell", refused)
     assert command.seeds(tmp_path / "two", 2, json=False) == 1
@@ -73,7 +73,7 @@ def test_visitors_who_are_cut_off_while_an_adapter_is_swapped_are_no_success(ans
     class Broken:
         memory = SimpleNamespace(adapters=SimpleNamespace(promote=lambda *_, **__: None), parked=lambda: ())
 
-        def serve(self, visits: object, each: Callable[[object], None] = lambda _: None) -> list[Exchange]:
+        def serve(self, visits: object, each: Callable[[object], None] = lambda _: None) -> list[AnsweredQuestion]:
             for _ in range(answered):
                 each(None)
             raise StoreFull("the disk is full")
@@ -91,7 +91,7 @@ def test_a_swap_is_blamed_for_the_turns_that_failed_meanwhile_and_for_no_other()
             parked=lambda: [SimpleNamespace(trace_id=one) for one in failed],
         )
 
-        def serve(self, visits: object, each: Callable[[object], None] | None = None) -> list[Exchange]:
+        def serve(self, visits: object, each: Callable[[object], None] | None = None) -> list[AnsweredQuestion]:
             if each is None:
                 return exchanges([True])
             each(None)
@@ -113,7 +113,7 @@ def test_however_long_a_swap_takes_some_visitors_come_after_it() -> None:
     class Chatbot:
         memory = SimpleNamespace(adapters=SimpleNamespace(promote=promote), parked=list)
 
-        def serve(self, visits: list[Visit], each: Callable[[object], None] | None = None) -> list[Exchange]:
+        def serve(self, visits: list[Visit], each: Callable[[object], None] | None = None) -> list[AnsweredQuestion]:
             found = [replace(one, adapter="new" if served else None) for one in exchanges([True] * len(visits))]
             if each is not None:
                 each(None)
@@ -138,12 +138,12 @@ def test_a_refused_story_says_which_check_refused_by_how_much_and_what_would_hav
         "parent": {"answer": "in Oslo"},
     }
 
-    def refused(folder: Path, *_: object, **__: object) -> story.Told:
+    def refused(folder: Path, *_: object, **__: object) -> story.DemoOutcome:
         run = RunFolder.begin(folder / "runs" / "0001", {}, now=datetime(2026, 1, 1, tzinfo=UTC))
         scores = {"candidate": {"answer_f1": 0.5}, "parent": {"answer_f1": 0.5}}
         run.mark("evaluate", {"scores": scores, "best": [], "worst": [case]})
-        outcome = retrain.Outcome("refused", "see there", run.path, None, verdict)
-        return story.Told(9, 3, 0.5, outcome, None, None, False, folder, 1.0)
+        outcome = retrain.RunOutcome("refused", "see there", run.path, None, verdict)
+        return story.DemoOutcome(9, 3, 0.5, outcome, None, None, False, folder, 1.0)
 
     monkeypatch.setattr(command, "tell", refused)
     assert command.run(tmp_path / "story", json=False) == 3
@@ -176,8 +176,8 @@ def test_the_running_chatbot_takes_in_what_was_learned_from_its_log(
     checks = tuple(Check(name, True, 0.1, 0.05, 0.2, "> 0", "better") for name in ("sample", "target"))
     passed = Verdict(checks, 300, 40)
     monkeypatch.setattr(retrain, "gate", lambda *_, **__: passed)
-    usual = story.configured
-    monkeypatch.setattr(story, "configured", lambda *given: _half_aside(usual(*given)))
+    usual = story.make_config
+    monkeypatch.setattr(story, "make_config", lambda *given: _half_aside(usual(*given)))
     code = command.run(tmp_path / "story", json=True, scale=LITTLE)
     told = json.loads(capsys.readouterr().out)
     assert told["outcome"]["status"] == "published"

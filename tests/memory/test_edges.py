@@ -85,7 +85,7 @@ def test_an_end_holds_for_what_is_inferred_and_in_replay(memory: Memory, clock: 
     ((_, ends),) = listed(memory)
     assert ends == NOW + HOUR
     with StoreSource(tmp_path / "store") as source:
-        (episode,) = source.episodes()
+        (episode,) = source.trajectories()
         (script,) = scripts_of(episode)
         env = Env(memory._runtime.embedder)
         (trail,) = env.run([(env.start(script), Policy(memory._runtime.backbone))], upto=None)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from memkit import Memory
 from memkit.embedders import close_embedder, make_embedder
-from memkit.embedders.recorded import Recorded, remade
+from memkit.embedders.recorded import Recorded, remake
 from memkit.errors import EmbedderError, EmbedderMismatch, NotAStore
 from memkit.runtime.reembed import adopt_embedder
 from memkit.runtime.store_embedder import embedder_for
@@ -174,12 +174,12 @@ def test_an_embedder_is_made_from_its_name_only_where_that_tells_all(monkeypatch
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-unused")
     for identity in ("hash/1:384", "hash/1:128", "openai:text-embedding-3-small:256"):
-        made = remade(identity)
+        made = remake(identity)
         assert made is not None
         assert made.identity == identity
-    assert remade("callable/embed:8") is None
-    assert remade("openai:nomic:768") is None, "queries would go to an endpoint that nobody named"
+    assert remake("callable/embed:8") is None
+    assert remake("openai:nomic:768") is None, "queries would go to an endpoint that nobody named"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    made = remade("openai:nomic:768")
+    made = remake("openai:nomic:768")
     assert made is not None
     assert made.identity == "openai:nomic:768", "without asking the endpoint"

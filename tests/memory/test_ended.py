@@ -35,11 +35,11 @@ def test_earlier_turns_are_shown_to_a_manager_as_they_stand_and_so_in_replay(tmp
         memory.flush()
         backbone = memory._runtime.backbone
     with StoreSource(tmp_path / "s") as source:
-        (episode,) = source.episodes()
+        (episode,) = source.trajectories()
         (script,) = scripts_of(episode)
         env = Env(make_embedder("hash"), source.served_with)
         logged = {one.decision_id: one.blobs[one.prompt_hash or ""] for one in episode.decisions}
-        (trail,) = env.run([(env.logged(script)[-2], Policy(backbone))], upto=None)
+        (trail,) = env.run([(env.list_states(script)[-2], Policy(backbone))], upto=None)
     last = [prompt_text(call.prompt) for call in trail.calls]
     assert last == [logged[call.decision_id] for call in trail.calls]
     assert ["4711" in prompt for prompt in last] == [False] * len(last)

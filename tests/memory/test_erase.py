@@ -56,9 +56,9 @@ def banks_agree(memory: Memory, path: Path) -> bool:
     """Whether the trainer's replay of what is logged ends in the bank that the journal has."""
     env, journal = Env(memory._runtime.embedder), memory._runtime.journal
     with StoreSource(path) as source:
-        (episode,) = source.episodes(["ana"])
+        (episode,) = source.trajectories(["ana"])
     (script,) = scripts_of(episode)
-    replayed = list(env.logged(script)[-1].live.state)
+    replayed = list(env.list_states(script)[-1].live.state)
     return sorted(map(str, replayed)) == sorted(str(record) for _, record in journal.live(user_id="ana"))
 
 

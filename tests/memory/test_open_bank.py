@@ -56,23 +56,23 @@ def test_other_banks_are_out_of_sight(memory: Memory) -> None:
 def test_what_was_said_and_whether_it_is_decided(memory: Memory) -> None:
     bank = memory.bank(user_id="ana")
     added = memory.add("I live in Oslo.", user_id="ana", session_id="s", wait=False)
-    assert bank.settled(added.trace_id, 10)
+    assert bank.wait_settled(added.trace_id, 10)
     assert [turn.text for turn in bank.turns("s")] == ["I live in Oslo."]
     assert [op.action for op in bank.ops(intake_id=added.trace_id)] == ["add"]
 
 
 def test_texts_of_callers_are_redacted_blank_ones_too(memory: Memory) -> None:
     bank = memory.bank(user_id="ana")
-    assert [bank.redacted("a secret"), bank.redacted(" ")] == ["a ***", " "]
+    assert [bank.redact("a secret"), bank.redact(" ")] == ["a ***", " "]
 
 
 def test_what_is_redacted_may_be_all_of_a_text_and_longer_than_a_message(tmp_path: Path) -> None:
     pins = lambda text: text.replace("4711", "")  # noqa: E731
     with Memory(tmp_path / "m", redact=pins, config={"max_message_bytes": 9}) as opened:
         bank = opened.bank(user_id="ana")
-        assert [bank.redacted("4711"), bank.redacted("x" * 10)] == ["", "x" * 10]
+        assert [bank.redact("4711"), bank.redact("x" * 10)] == ["", "x" * 10]
     with Memory(tmp_path / "m", redact=lambda text: None) as opened, pytest.raises(InvalidText, match="NoneType"):  # type: ignore[arg-type,return-value]
-        opened.bank(user_id="ana").redacted("4711")
+        opened.bank(user_id="ana").redact("4711")
 
 
 def test_a_closed_memory_says_so(memory: Memory) -> None:

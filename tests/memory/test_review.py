@@ -288,7 +288,7 @@ def test_answers_are_watched_like_turns_whether_they_come_or_not(
     replies = iter(['{"used": [1], "answer": "tea"}', "", "", ""])
     seen: list[tuple[list[str], str | None]] = []
     monkeypatch.setattr(
-        Runtime, "watched", lambda self, decided, routing, error: seen.append(([c.role for c in decided.calls], error))
+        Runtime, "watch", lambda self, decided, routing, error: seen.append(([c.role for c in decided.calls], error))
     )
     with Memory(tmp_path / "s", model=lambda messages: next(replies), mode="fused") as memory:
         memory.add("I like tea", user_id="ana", infer=False)

@@ -15,8 +15,8 @@ from memkit_train.learn.trainer import RowTrainer, training_arguments
 from memkit_train.replay import Env, Policy
 from memkit_train.replay.forks import forks
 from memkit_train.rl.algorithms import grpo
-from memkit_train.rl.pool import places, undecided
-from memkit_train.rl.rollouts import merged, steps_of
+from memkit_train.rl.pool import draw_undecided, places
+from memkit_train.rl.rollouts import merge_equal, steps_of
 from memkit_train.rl.talks import of_world
 from tests.online import model
 from tests.train import tiny
@@ -69,14 +69,14 @@ def test_a_state_that_is_settled_seldom_comes_up() -> None:
     every = [place for talk, trail in zip(TALKS, trails, strict=True) for place in places(talk, trail, ("manager",))]
     known = [replace(one, likely=0.5 if n < 4 else 1.0) for n, one in enumerate(every)]
     assert len(known) > 12
-    drawn = [one.likely < 1 for seed in range(50) for one in undecided(known, 4, 8, random.Random(seed))]
+    drawn = [one.likely < 1 for seed in range(50) for one in draw_undecided(known, 4, 8, random.Random(seed))]
     assert sum(drawn) > 0.75 * len(drawn)
     assert not all(drawn), "the policy may be wrong about what is settled"
 
 
 def test_equal_rows_weigh_together_and_pull_alike(tmp_path) -> None:  # type: ignore[no-untyped-def]
     rows = [*tiny.THREE, tiny.THREE[0], tiny.THREE[0], replace(tiny.THREE[1], advantage=0.5)]
-    few = merged(rows)
+    few = merge_equal(rows)
     assert sorted(row.weight for row in few) == [1.0, 1.0, 1.0, 3.0]
     found = []
     for given in (rows, few):

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from memkit_train.errors import NoRows, OtherData
+from memkit_train.files.run_folder import RunFolder
 from memkit_train.rl import decisions, source
 from memkit_train.rl.rollouts import Batch
 from memkit_train.rl.run import Machine, Polished, polish
 from memkit_train.rl.settings import OnlineSettings
 from memkit_train.rl.talks import Talk
-from memkit_train.run_folder import RunFolder
 from tests.online import model
 
 EPISODES, TALKS = model.world()
@@ -115,7 +115,7 @@ def test_a_collapse_stops_the_run_and_keeps_the_best(tmp_path: Path, monkeypatch
     assert "tokens long" in done.why
     assert batches[-1] == 3, "twice in a row, not once"
     assert done.adapter.is_dir()
-    assert RunFolder(tmp_path).done("stage-1")["status"] == "collapsed"  # type: ignore[index]
+    assert RunFolder(tmp_path).result_of("stage-1")["status"] == "collapsed"  # type: ignore[index]
 
 
 def test_nothing_better_for_long_enough_ends_the_run(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from memkit.embedders import make_embedder
 from memkit_train.lab.worlds import OracleBackbone, Truth
 from memkit_train.replay import Env, Policy
 from memkit_train.rewards import AnswerReward, Answers, GrowthReward, Rollout, ValidityReward
-from memkit_train.rl.acting import Clock
+from memkit_train.rl.acting import Stopwatch
 from memkit_train.rl.scoring import scoring
 from memkit_train.rl.settings import RewardSettings
 from tests.online import model
@@ -45,7 +45,7 @@ def test_a_decision_that_is_played_on_costs_what_it_cost_itself() -> None:
     probes = tuple(one.probe for one in talk.questions if one.probe.after == len(talk.script))
     assert len(whole.end.live) > len(first.end.live)
     settings = RewardSettings(answerer="exact", horizon="played")
-    timed: Any = SimpleNamespace(clock=Clock())
+    timed: Any = SimpleNamespace(clock=Stopwatch())
     scores = scoring(settings, ENV, timed, EPISODES)
     later = Policy(Breaks(TRUTH))
     (found,) = scores.score(ENV, later, [(first, probes)])

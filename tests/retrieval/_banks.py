@@ -79,7 +79,7 @@ def grown(rng: random.Random, size: int) -> tuple[BankIndex, dict[str, tuple[Mem
             changed.append((fresh, vector(rng)))
         if held and rng.random() < 0.2:
             removed.append(rng.choice(list(held)))
-        index = index.updated(changed, removed)
+        index = index.with_changes(changed, removed)
         for gone in removed:
             held.pop(gone)
         held.update({one.id: (one, row) for one, row in changed})

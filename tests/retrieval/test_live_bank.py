@@ -113,7 +113,7 @@ def test_branches_that_share_a_shelf_until_it_is_full_keep_their_own_rows() -> N
         more = [record(rng, 1000 + 100 * number + n, 1000 + 100 * number + n) for n in range(rng.randrange(12))]
         added = np.array([vector(rng) for _ in more], dtype=np.float32).reshape(len(more), 16)
         ended = [records[row].id for row in gone]
-        states.append(states[at].updated(list(zip(more, added, strict=True)), ended))
+        states.append(states[at].with_changes(list(zip(more, added, strict=True)), ended))
         kept = [one for row, one in enumerate(records) if row not in gone]
         grown.append((kept + more, np.concatenate([np.delete(vectors, gone, axis=0), added])))
     query = question(rng)
@@ -136,7 +136,7 @@ def test_following_a_cold_bank_makes_only_the_records_that_are_found() -> None:
     for number in range(150):  # more than a shelf has room for
         fresh = record(rng, 1000 + number, 1000 + number), vector(rng)
         gone = held.pop(rng.randrange(len(held)))[0].id
-        index, held = index.updated([fresh], [gone]), [*held, fresh]
+        index, held = index.with_changes([fresh], [gone]), [*held, fresh]
     here = [one for one, _ in held]
     assert results(index, query) == results(BankIndex.build(here, np.array([row for _, row in held])), query)
     assert len(made) <= 5
@@ -147,6 +147,6 @@ def test_following_a_cold_bank_makes_only_the_records_that_are_found() -> None:
 def test_states_that_only_grow_share_their_columns() -> None:
     rng = random.Random(6)
     before = BankIndex.build(*bank(rng, 1_000))
-    after = before.updated([(record(rng, 5000, 5000), vector(rng))], [])
+    after = before.with_changes([(record(rng, 5000, 5000), vector(rng))], [])
     assert np.shares_memory(before.rows.vectors, after.rows.vectors)
     assert np.shares_memory(before.rows.expires, after.rows.expires)

@@ -54,7 +54,7 @@ def test_deltas_leave_the_old_index_as_it_was() -> None:
     records, vectors = bank(rng, 30)
     index, query = BankIndex.build(records, vectors), question(rng)
     before = results(index, query)
-    index.updated([(replace(records[3], text="other", seq=99), vectors[4])], [records[5].id])
+    index.with_changes([(replace(records[3], text="other", seq=99), vectors[4])], [records[5].id])
     assert results(index, query) == before
 
 
@@ -161,7 +161,7 @@ def test_empty_and_tiny_banks_and_questions() -> None:
     with pytest.raises(EmbedderError):
         rank(one, Query("dog", np.ones(3, np.float32)))
     with pytest.raises(EmbedderError):
-        one.updated([(episode(2, "x"), np.ones(3, np.float32))], [])
+        one.with_changes([(episode(2, "x"), np.ones(3, np.float32))], [])
 
 
 def test_words_beat_noise_in_several_languages() -> None:

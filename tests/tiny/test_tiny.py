@@ -14,12 +14,12 @@ from memkit.embedders import make_embedder
 from memkit.roles import role_prompt_hashes
 from memkit_train.lab.tiny import checkpoint
 from memkit_train.lab.tiny.build import build, manifest, save
-from memkit_train.lab.tiny.curriculum import BIAS, STAGES, Stage
+from memkit_train.lab.tiny.curriculum import BIAS, STAGES, Drill
 from memkit_train.lab.tiny.examples import Diet, examples
 from memkit_train.lab.tiny.measure import measure
 from memkit_train.lab.tiny.probe import FOUND, LINES, READ, Labels
 from memkit_train.lab.tiny.tokenizer import FRAMES, build_tokenizer
-from memkit_train.lab.tiny.train import Shape, Training, collate, encode, make_model, make_tokenizer
+from memkit_train.lab.tiny.train import ModelShape, Training, collate, encode, make_model, make_tokenizer
 from memkit_train.lab.worlds import Knobs, generate
 
 PLAYED = ("extractor", "manager", "answerer")
@@ -134,7 +134,7 @@ def _digests(folder):
 @pytest.mark.slow
 def test_the_build_is_a_function_of_its_seed(tmp_path):
     for name in ("one", "two"):
-        build(tmp_path / name, seed=7, scale=0.002, shape=Shape(hidden=32, layers=1, heads=2, feed_forward=64))
+        build(tmp_path / name, seed=7, scale=0.002, shape=ModelShape(hidden=32, layers=1, heads=2, feed_forward=64))
     assert _digests(tmp_path / "one" / "skilled") == _digests(tmp_path / "two" / "skilled")
     assert _digests(tmp_path / "one" / "skilled") != _digests(tmp_path / "one" / "biased")
     assert manifest(tmp_path / "one" / "biased")["seed"] == 7
@@ -142,9 +142,9 @@ def test_the_build_is_a_function_of_its_seed(tmp_path):
 
 def test_a_stage_that_begins_anew_needs_only_the_saved_model(found, tokenizer, tmp_path):
     """So a long build can be gone on with, and comes to the same bytes."""
-    embedder, shape = make_embedder("hash"), Shape(hidden=32, layers=1, heads=2, feed_forward=64)
+    embedder, shape = make_embedder("hash"), ModelShape(hidden=32, layers=1, heads=2, feed_forward=64)
     short = {"tokens": 3_000, "batch_tokens": 600, "diet": Diet(roles=("extractor",)), "episodes": 4}
-    first, last = Stage("first", **short), Stage("last", **short, seed=2, anew=True)
+    first, last = Drill("first", **short), Drill("last", **short, seed=2, anew=True)
     through = Training(make_model(tokenizer, shape, 3), tokenizer, embedder, 3)
     through.run(first)
     save(through.model, tokenizer, tmp_path, [first], 3, 0.0)

@@ -77,7 +77,7 @@ def dividing_seed(store: Path, share: float = 0.3) -> int:
 def kinds(source: StoreSource) -> dict[str, set[bool]]:
     """User → whether they said of answers that they were good, that they were bad, or both."""
     return {
-        one: {label.y >= 0.5 for episode in source.episodes([one]) for label in labels(episode)}
+        one: {label.y >= 0.5 for episode in source.trajectories([one]) for label in labels(episode)}
         for one in source.users()
     }
 

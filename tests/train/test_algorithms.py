@@ -11,7 +11,7 @@ import pytest
 
 from memkit_train.errors import BadRow, NoSignal
 from memkit_train.rl.algorithms import grpo, logo, ppo
-from memkit_train.rl.algorithms.advantages import GroupStats, advantages, grouped
+from memkit_train.rl.algorithms.advantages import GroupStats, advantages, group_advantages
 from memkit_train.rl.algorithms.values import ScoredEpisode, ScoredStep, StateGroup
 from memkit_train.rows import Row
 
@@ -49,7 +49,7 @@ class TestAdvantages:
         assert advantages(rewards) is None
 
     def test_groups_are_counted(self) -> None:
-        found, stats = grouped(
+        found, stats = group_advantages(
             {"a": [("x", 0.0), ("y", 1.0), ("z", 0.5)], "b": [("v", 1.0), ("w", 1.0)], "c": [("u", 0.0)]}
         )
         assert [(group, member) for group, member, _ in found] == [("a", "x"), ("a", "y")]  # z is the pivot

@@ -11,21 +11,21 @@ import pytest
 from memkit.embedders import make_embedder
 from memkit.errors import InvalidConfig
 from memkit.seams.backbone import GenReply, GenRequest, Replies
-from memkit_train import rowfile
 from memkit_train.credit.assign import learn_topics
 from memkit_train.errors import NoRows
+from memkit_train.files import rowfile
+from memkit_train.files.run_folder import RunFolder
 from memkit_train.lab.worlds import Manners, OracleBackbone, Truth
 from memkit_train.lab.worlds.policies import kind_of
 from memkit_train.log import StoreSource
 from memkit_train.replay import Env, Policy
 from memkit_train.retrain import amends
-from memkit_train.retrain.amends import Amend, Case, amend, blamed, row_of, to_blame
+from memkit_train.retrain.amends import Amend, BlamedDecision, amend, find_blamed, row_of, to_blame
 from memkit_train.retrain.collect import sides
 from memkit_train.retrain.config import TrainConfig, load
 from memkit_train.retrain.stages import AMENDS, ROWS, material
 from memkit_train.rewards import Answers
 from memkit_train.rows import TextRow
-from memkit_train.run_folder import RunFolder
 from tests.train.stores import lived, world
 
 EPISODES = world(10, seed=3)
@@ -56,12 +56,14 @@ def env() -> Env:
     return Env(make_embedder("hash"))
 
 
-def cases_in(store: Path, env: Env) -> list[Case]:
+def cases_in(store: Path, env: Env) -> list[BlamedDecision]:
     with StoreSource(store) as source:
-        return list(blamed(source, source.users(), learn_topics(source), env))
+        return list(find_blamed(source, source.users(), learn_topics(source), env))
 
 
-def taken_again(cases: Sequence[Case], env: Env, answerer: type[OracleBackbone] = OracleBackbone) -> list[Amend]:
+def taken_again(
+    cases: Sequence[BlamedDecision], env: Env, answerer: type[OracleBackbone] = OracleBackbone
+) -> list[Amend]:
     answers = Answers(answerer(Truth(EPISODES)), env.embedder)
     standing = to_blame(cases, Answers(OracleBackbone(Truth(EPISODES)), env.embedder))
     return amend(env, standing, Policy(Forgetful(Truth(EPISODES))), answers, 6)
@@ -74,12 +76,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cases(store: Path, env: Env) -> list[Case]:
+def cases(store: Path, env: Env) -> list[BlamedDecision]:
     return cases_in(store, env)
 
 
 @pytest.fixture(scope="module")
-def found(cases: list[Case], env: Env) -> list[Amend]:
+def found(cases: list[BlamedDecision], env: Env) -> list[Amend]:
     return taken_again(cases, env)
 
 
@@ -113,7 +115,7 @@ def test_a_run_keeps_them_beside_its_rows(found: list[Amend], tmp_path: Path) ->
     ],
 )
 def test_credit_asks_of_other_operations_what_it_asked_of_the_logged_ones(
-    cases: list[Case], env: Env, said: str, mends: bool
+    cases: list[BlamedDecision], env: Env, said: str, mends: bool
 ) -> None:
     class Says(Forgetful):
         def _manage(self, request: GenRequest, fact: str, shown: list[tuple[int, str]]) -> list[str]:
@@ -123,10 +125,10 @@ def test_credit_asks_of_other_operations_what_it_asked_of_the_logged_ones(
     (trail,) = env.run([(one.state, Policy(Says(Truth(EPISODES))))])
     ops = [op for op in trail.ops if op.decision_id == one.fault.decision.decision_id]
     assert ops
-    assert one.fault.mended(ops, list(trail.end.live.state)) is mends
+    assert one.fault.mends(ops, list(trail.end.live.state)) is mends
 
 
-def test_an_answerer_that_does_not_answer_mends_nothing(cases: list[Case], env: Env) -> None:
+def test_an_answerer_that_does_not_answer_mends_nothing(cases: list[BlamedDecision], env: Env) -> None:
     class Mute(OracleBackbone):
         def generate(self, requests: Sequence[GenRequest]) -> Replies:
             return [GenReply("", model="mute") for _ in requests]
@@ -149,7 +151,7 @@ def test_only_those_whom_the_run_learns_from_are_taken_again(
         return load(None, [f"{name}={value}" for name, value in (sets | {"data.split_seed": seed}).items()])
 
     everybody = configured(0.0)
-    rows, told = amends.amended(everybody, None)
+    rows, told = amends.find_amends(everybody, None)
     users = {row.user for row in rows}
     assert len(users) > 1
     assert len(rows) == told["amended"]
@@ -159,11 +161,11 @@ def test_only_those_whom_the_run_learns_from_are_taken_again(
             with suppress(NoRows):  # all on one side
                 sided[seed] = {source.subject(user) for user in sides(source, configured(0.5, seed))[0]}
     seed = next(seed for seed, learned in sided.items() if users & learned and users - learned)
-    some, _ = amends.amended(configured(0.5, seed), None)
+    some, _ = amends.find_amends(configured(0.5, seed), None)
     assert {row.user for row in some} <= sided[seed]
     one = min(users)
-    assert {row.user for row in amends.amended(everybody, None, users=[one])[0]} == {one}
-    assert amends.amended(everybody, None, most=2)[1]["blamed"] == 2
+    assert {row.user for row in amends.find_amends(everybody, None, users=[one])[0]} == {one}
+    assert amends.find_amends(everybody, None, most=2)[1]["blamed"] == 2
 
 
 def test_amends_want_a_manager_of_its_own() -> None:

@@ -15,7 +15,7 @@ from memkit_train.errors import Leakage
 from memkit_train.log import StoreSource
 from memkit_train.log.splits import Split
 from memkit_train.retrain import run as retrain
-from memkit_train.retrain.ancestry import check_unseen, taught
+from memkit_train.retrain.ancestry import check_unseen, list_taught
 from tests.train.stores import dividing_seed, lived, teacher, world
 from tests.train.test_retrain import config, outcome_of
 
@@ -40,7 +40,10 @@ def test_an_adapter_is_not_judged_by_users_whom_its_parent_learned_from(
     outcome_of(monkeypatch, 0.9, 0.5)
     first = retrain.retrain(config(store, tmp_path / "out"))
     with StoreSource(store) as source:
-        users, learned = map(source.subject, source.users()), taught(registry, first.digest, source.journal.store_id)
+        users, learned = (
+            map(source.subject, source.users()),
+            list_taught(registry, first.digest, source.journal.store_id),
+        )
         everybody = list(users)
     other = next(
         seed

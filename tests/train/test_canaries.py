@@ -11,6 +11,7 @@ import pytest
 
 from memkit.backbones.hf import checkpoint
 from memkit.backbones.hf.prompting import Prompter
+from memkit_train.files.run_folder import RunFolder
 from memkit_train.gate import canaries
 from memkit_train.gate.checks import gate
 from memkit_train.learn import sft
@@ -18,7 +19,6 @@ from memkit_train.learn.run import in_order
 from memkit_train.retrain import stages as rung
 from memkit_train.retrain.config import load
 from memkit_train.rows import TokenRow
-from memkit_train.run_folder import RunFolder
 from tests.train import tiny
 
 

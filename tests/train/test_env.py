@@ -30,10 +30,10 @@ def env() -> Env:
 
 def test_every_logged_state_is_entered_and_the_same_policy_decides_the_same_to_the_end(store: Path, env: Env) -> None:
     with StoreSource(store) as source:
-        for episode in source.episodes():
+        for episode in source.trajectories():
             (script,) = scripts_of(episode)
             truth = source.journal.live(bank=script.bank)
-            logged = env.logged(script)
+            logged = env.list_states(script)
             assert len(script.ops) == len(episode.ops)
             assert {r.id: r.text for r in logged[-1].live.state} == {record.id: record.text for _, record in truth}
             prompts = {one.decision_id: one.prompt_hash for one in episode.decisions}
@@ -90,9 +90,9 @@ def test_what_the_app_did_itself_is_done_again_where_it_still_applies(tmp_path: 
         memory.add("A note of the app.", user_id=one.user_id, infer=False)
         memory.delete(first.id, user_id=one.user_id)
     with StoreSource(path) as source:
-        (script,) = scripts_of(next(iter(source.episodes())))
+        (script,) = scripts_of(next(iter(source.trajectories())))
     (same,) = env.run([(env.start(script), Policy(teacher(EPISODES)))], upto=None)
-    assert same.end.live.state.hash() == env.logged(script)[-1].live.state.hash()
+    assert same.end.live.state.hash() == env.list_states(script)[-1].live.state.hash()
     (other,) = env.run([(env.start(script), Policy(OracleBackbone(Truth(EPISODES))))], upto=None)
     assert any(record.text == "A note of the app." for record in other.end.live.state)
 

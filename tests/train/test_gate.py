@@ -14,10 +14,10 @@ import pytest
 from memkit.embedders import make_embedder
 from memkit.errors import ModelRefused, ModelUnavailable
 from memkit.seams.backbone import Backbone, GenRequest, Replies, Usage
-from memkit_train import scores as metrics
 from memkit_train.gate.checks import Exposure, Limits, Verdict, gate
 from memkit_train.lab.worlds import Episode, Knobs, OracleBackbone, TeacherBackbone, Truth, generate
 from memkit_train.log import StoreSource
+from memkit_train.metrics import scores as metrics
 from memkit_train.replay import Env, Policy, script_of, scripts_of
 from memkit_train.rewards import Answers, Probed
 from memkit_train.rewards.trial import HeldOut, Trial, balance, trials
@@ -210,7 +210,7 @@ def test_the_words_that_a_store_keeps_are_no_memories_of_a_policy(tmp_path: Path
     embedder, told = make_embedder("hash"), EPISODES[:2]
     store = lived(tmp_path / "s", told, OracleBackbone(TRUTH), keep_turns="all")
     with StoreSource(store) as source:
-        scripts = [script for episode in source.episodes() for script in scripts_of(episode)]
+        scripts = [script for episode in source.trajectories() for script in scripts_of(episode)]
     assert {op.after.kind for script in scripts for op in script.ops if op.after is not None} == {"turn", "fact"}
     users = [
         HeldOut(

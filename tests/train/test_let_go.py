@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from memkit import Memory
-from memkit_train import rowfile
 from memkit_train.credit.rows import rows
+from memkit_train.files import rowfile
 from memkit_train.log import StoreSource
 from memkit_train.report import RunFolder
 from memkit_train.retrain.config import TrainConfig, load
@@ -29,7 +29,7 @@ def begun(tmp_path: Path) -> tuple[TrainConfig, RunFolder]:
     with Memory(tmp_path / "s") as memory:
         memory.add("Bob likes tea.", user_id="bob")
     config = load(None, [f"data.store={tmp_path / 's'}", "model.base=m", f"output={tmp_path / 'out'}"])
-    run = RunFolder.begin(tmp_path / "out" / "runs" / "0001", config.resolved(), now=NOW)
+    run = RunFolder.begin(tmp_path / "out" / "runs" / "0001", config.resolve(), now=NOW)
     with StoreSource(tmp_path / "s") as source:
         found = list(rows(source.decisions(), source.subject, now=NOW))
         subjects = sorted(map(source.subject, source.users()))
@@ -57,13 +57,13 @@ def learned_from(store: Path) -> set[str]:
 
 def test_rows_of_a_bank_that_was_closed_since_are_let_go_of(begun: Any, tmp_path: Path) -> None:
     config, run = begun
-    ana, bob = sorted(run.done("collect")["subjects"], key=lambda one: one != of(tmp_path / "s", "ana"))
+    ana, bob = sorted(run.result_of("collect")["subjects"], key=lambda one: one != of(tmp_path / "s", "ana"))
     let_go(config, run)
     before = refs(run)
     trained(run)
     let_go(config, run)
     assert refs(run) == before
-    assert run.done("train") is not None, "nobody left"
+    assert run.result_of("train") is not None, "nobody left"
     allow(tmp_path / "s", False, "money")
     known = sorted(refs(run) & learned_from(tmp_path / "s"))
     made = [
@@ -75,9 +75,9 @@ def test_rows_of_a_bank_that_was_closed_since_are_let_go_of(begun: Any, tmp_path
     assert refs(run) == set(known) < before
     assert not any("francs" in (run.path / name).read_text() for name in (ROWS, REPLAY))
     assert refs(run, AMENDS) == {known[0], "d_invented_too"}
-    assert (run.done("train"), run.done("polish")) == (None, None)
+    assert (run.result_of("train"), run.result_of("polish")) == (None, None)
     assert not (run.path / "train").exists()
-    assert set(run.done("collect")["subjects"]) == {ana, bob}
+    assert set(run.result_of("collect")["subjects"]) == {ana, bob}
     assert "money" not in run.file.read_text()
 
 
@@ -89,7 +89,7 @@ def test_a_run_that_knows_of_a_closed_bank_goes_on(begun: Any, tmp_path: Path) -
         trained(run, TokenRow((1,), (2,), user=of(tmp_path / "s", "ana"), ref="d_invented"))
         allow(tmp_path / "s", again, "money")
         let_go(config, run)
-        assert (run.done("train") is not None) == left, "closed once more, after it was open for a while"
+        assert (run.result_of("train") is not None) == left, "closed once more, after it was open for a while"
         assert refs(run, AMENDS) == ({"d_invented"} if left else set())
 
 

@@ -17,7 +17,7 @@ from memkit.backbones.hf import adapters, checkpoint
 from memkit.roles.base import ChatMessage
 from memkit_train.errors import NoRows, OtherData, WrongParent, WrongVocabulary
 from memkit_train.learn import lora, sft
-from memkit_train.learn.run import AdapterResult, in_order, mixed
+from memkit_train.learn.run import AdapterResult, in_order, mix_in
 from memkit_train.rows import TextRow, TokenRow
 from tests.tiny_models import tiny_checkpoint
 from tests.train import tiny
@@ -172,9 +172,9 @@ class TestOrder:
         assert all(seen[n] == 0 for n in range(40, 60))
 
     def test_replay_makes_up_its_share(self) -> None:
-        every = mixed(["new"] * 90, ["old"], 0.1, seed=0)
+        every = mix_in(["new"] * 90, ["old"], 0.1, seed=0)
         assert Counter(every) == {"new": 90, "old": 10}
-        assert mixed(["new"], [], 0.5, seed=0) == ["new"]
+        assert mix_in(["new"], [], 0.5, seed=0) == ["new"]
 
     def test_old_decisions_count_less(self) -> None:
         assert [sft.decay(age, 30.0) for age in (0.0, 30.0, 60.0)] == [1.0, 0.5, 0.25]

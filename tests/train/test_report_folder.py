@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from memkit_train.errors import TrainError
+from memkit_train.files.run_folder import read_json, runs, series
 from memkit_train.report import RunFolder, model_card, page
-from memkit_train.run_folder import read_json, runs, series
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAMAGED = (b"", b'{"stages": {', b"[]", b'{"stages": []}', b'{"stages": {"collect": 5}}', b"\xff\xfe", b"[" * 100_000)

@@ -16,7 +16,6 @@ from memkit.adapters import Registry
 from memkit.adapters.verify import read_manifest
 from memkit.embedders import make_embedder
 from memkit.errors import InvalidConfig
-from memkit_train import rowfile
 from memkit_train.errors import (
     Busy,
     DataError,
@@ -29,6 +28,7 @@ from memkit_train.errors import (
     WrongTemplate,
     resources,
 )
+from memkit_train.files import rowfile
 from memkit_train.lab.worlds import Manners, Truth
 from memkit_train.log import StoreSource
 from memkit_train.report import RunFolder
@@ -36,7 +36,7 @@ from memkit_train.retrain import collect
 from memkit_train.retrain import reinforce as command
 from memkit_train.retrain import run as retrain
 from memkit_train.retrain import stages as rung
-from memkit_train.retrain.config import TrainConfig, dumped, load
+from memkit_train.retrain.config import TrainConfig, dump, load
 from memkit_train.rewards.trial import Case, Trial
 from memkit_train.rows import TextRow
 from tests.train import tiny
@@ -85,7 +85,7 @@ def trial(name: str, right: float) -> Trial:
 
 
 def outcome_of(monkeypatch: pytest.MonkeyPatch, candidate: float, parent: float) -> None:
-    monkeypatch.setattr(retrain, "tried", lambda *_: (trial("candidate", candidate), trial("parent", parent)))
+    monkeypatch.setattr(retrain, "examine", lambda *_: (trial("candidate", candidate), trial("parent", parent)))
 
 
 def test_a_better_adapter_is_published_with_all_that_promotion_needs(
@@ -169,15 +169,15 @@ def test_an_interrupted_run_goes_on_with_the_rows_it_began_with(
 ) -> None:
     outcome_of(monkeypatch, 0.9, 0.5)
     whole = retrain.retrain(config(store, tmp_path / "whole"))
-    real = retrain.tried
+    real = retrain.examine
 
     def crash(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(retrain, "tried", crash)
+    monkeypatch.setattr(retrain, "examine", crash)
     with pytest.raises(KeyboardInterrupt):
         retrain.retrain(config(store, tmp_path / "torn"))
-    monkeypatch.setattr(retrain, "tried", real)
+    monkeypatch.setattr(retrain, "examine", real)
     monkeypatch.setattr(retrain, "collect", lambda *_, **__: pytest.fail("the rows of the run were made again"))
     monkeypatch.setattr(retrain, "train", lambda *_, **__: pytest.fail("trained again"))
     resumed = retrain.retrain(config(store, tmp_path / "torn"))
@@ -195,8 +195,8 @@ def test_two_runs_of_one_output_do_not_meet(store: Path, tmp_path: Path) -> None
     import sys
 
     code = (
-        "import pathlib, sys, time\nfrom memkit_train.retrain.run import locked\n"
-        "with locked(pathlib.Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
+        "import pathlib, sys, time\nfrom memkit_train.retrain.run import lock_output\n"
+        "with lock_output(pathlib.Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
@@ -204,7 +204,7 @@ def test_two_runs_of_one_output_do_not_meet(store: Path, tmp_path: Path) -> None
         with pytest.raises(Busy, match="another run"):
             retrain.retrain(config(store, tmp_path))
         other.kill()
-    with retrain.locked(tmp_path):
+    with retrain.lock_output(tmp_path):
         pass
 
 
@@ -236,7 +236,7 @@ def test_the_configuration_is_strict_and_prints_what_it_means(tmp_path: Path) ->
     file.write_text("data: {store: /data/store}\nmodel: {base: tiny}\nmethod: {lr: 0.001}\n")
     made = load(file, ["method.amends=8", "gate.canaries=4"])
     assert (made.method.amends, made.method.lr, made.gate.canaries) == (8, 0.001, 4)
-    (tmp_path / "again.yaml").write_text(dumped(made))
+    (tmp_path / "again.yaml").write_text(dump(made))
     assert load(tmp_path / "again.yaml") == made
     (tmp_path / "run.toml").write_text('[data]\nstore = "/data/store"\n[model]\nbase = "tiny"\n')
     assert load(tmp_path / "run.toml").data.store == Path("/data/store")
@@ -249,10 +249,10 @@ def test_the_configuration_is_strict_and_prints_what_it_means(tmp_path: Path) ->
 
 def test_nothing_goes_on_from_an_interrupted_smoke_run(store: Path, tmp_path: Path) -> None:
     chosen, now = config(store, tmp_path), datetime(2026, 1, 1, tzinfo=UTC)
-    cut = retrain.begun(chosen, "retrain", resume=True, smoke=True, now=now)
-    whole = retrain.begun(chosen, "retrain", resume=True, now=now)
+    cut = retrain.begin(chosen, "retrain", resume=True, smoke=True, now=now)
+    whole = retrain.begin(chosen, "retrain", resume=True, now=now)
     assert whole.path != cut.path
-    assert retrain.begun(chosen, "retrain", resume=True, now=now).path == whole.path
+    assert retrain.begin(chosen, "retrain", resume=True, now=now).path == whole.path
 
 
 def test_everybody_that_more_than_rows_is_made_from_is_on_record(store: Path, tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def test_whom_a_polish_learns_from_is_on_the_run_s_record(
         early, late, *_ = map(source.subject, source.users())
     for known in ({early}, {early, late}):
         seen.clear()
-        command.polished(chosen, tmp_path, tmp_path, known)
+        command.polish_adapter(chosen, tmp_path, tmp_path, known)
         assert set(seen) == known
 
 
@@ -350,7 +350,7 @@ def test_whom_a_polish_learns_from_is_on_the_run_s_record(
 def test_who_leaves_after_the_rows_were_frozen_is_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = lived(tmp_path / "store", EPISODES, teacher(EPISODES))
     outcome_of(monkeypatch, 0.5, 0.5)
-    monkeypatch.setattr(retrain, "tried", _stop)
+    monkeypatch.setattr(retrain, "examine", _stop)
     chosen = config(own, tmp_path / "out")
     with pytest.raises(KeyboardInterrupt):
         retrain.retrain(chosen)
@@ -358,7 +358,7 @@ def test_who_leaves_after_the_rows_were_frozen_is_let_go_of(tmp_path: Path, monk
     run = RunFolder(folder)
     with StoreSource(own) as source:
         by_subject = {source.subject(user): user for user in source.users()}
-    quits, erased, partly = run.done("collect")["subjects"][:3]  # type: ignore[index]
+    quits, erased, partly = run.result_of("collect")["subjects"][:3]  # type: ignore[index]
     before = {row.ref for row in rowfile.load(folder / "rows.jsonl") if row.user == partly}
     with Memory(own) as memory:
         memory.trainable(False, user_id=by_subject[quits])
@@ -374,8 +374,8 @@ def test_who_leaves_after_the_rows_were_frozen_is_let_go_of(tmp_path: Path, monk
     assert not {quits, erased} & {row.user for row in trained}
     assert before & left <= {row.ref for row in trained if row.user == partly} <= left
     run = RunFolder(folder)
-    assert not {quits, erased} & set(run.done("collect")["subjects"])  # type: ignore[index]
-    assert run.done("train") is None, "what had learned from them is made again"
+    assert not {quits, erased} & set(run.result_of("collect")["subjects"])  # type: ignore[index]
+    assert run.result_of("train") is None, "what had learned from them is made again"
     assert not (folder / "train").exists()
 
 

@@ -21,7 +21,7 @@ from memkit_train.rewards import (
     ValidityReward,
 )
 from memkit_train.rewards.base import metrics
-from memkit_train.rewards.fidelity import supported
+from memkit_train.rewards.fidelity import support
 from tests.train.policies import Breaks, OnlyAdds, turns_of
 from tests.train.stores import world
 
@@ -110,5 +110,5 @@ def test_names_and_numbers_of_what_is_written_come_from_the_source_turns(good: R
     step = next(one for one in good.trail.steps if one.ops and one.ops[0].after is not None)
     turns, op = (*step.scene.context_turns, *step.scene.turns), step.ops[0]
     assert op.after is not None
-    assert supported(op, turns) == 1.0
-    assert supported(replace(op, after=replace(op.after, text=f"{op.after.text} PIN 90210")), turns) < 1.0
+    assert support(op, turns) == 1.0
+    assert support(replace(op, after=replace(op.after, text=f"{op.after.text} PIN 90210")), turns) < 1.0

@@ -30,7 +30,7 @@ from memkit_train.replay import Env, Policy, scripts_of
 from memkit_train.replay.served_with import served_with
 from memkit_train.retrain import amends
 from memkit_train.retrain import run as retrain
-from memkit_train.retrain.amends import blamed
+from memkit_train.retrain.amends import find_blamed
 from memkit_train.retrain.config import load
 from memkit_train.retrain.gather import gather
 from tests.train import test_retrain
@@ -72,7 +72,7 @@ def prompts(source: StoreSource, env: Env) -> tuple[list[str], list[str]]:
     """Of every call: the logged prompt, and the one that a replay of the same policy renders."""
     logged: list[str] = []
     replayed: list[str] = []
-    for episode in source.episodes():
+    for episode in source.trajectories():
         known = {one.decision_id: one.blobs[one.prompt_hash or ""] for one in episode.decisions}
         for script in scripts_of(episode):
             (trail,) = env.run([(env.start(script), Policy(teacher(EPISODES)))], upto=None)
@@ -118,17 +118,17 @@ def test_decisions_of_the_first_edition_are_replayed_by_its_rules_beside_later_o
         path = lived(tmp_path / "store", people[:1], policy, **serving)
     lived(path, people[1:], policy, ids=RandomIds(), **serving)
     with StoreSource(path) as source:
-        editions = [{scene.edition for scene in scripts_of(one)[0].scenes} for one in source.episodes()]
+        editions = [{scene.edition for scene in scripts_of(one)[0].scenes} for one in source.trajectories()]
         assert sorted(editions) == [{1}, {EDITION}]
         env = Env(make_embedder("hash"), served_with(source, config(path).data))
-        for episode in source.episodes():
+        for episode in source.trajectories():
             known = {one.decision_id: one.prompt_hash for one in episode.decisions}
             for script in scripts_of(episode):
                 (trail,) = env.run([(env.start(script), Policy(policy))], upto=None)
                 assert [digest(prompt_text(call.prompt)) for call in trail.calls] == [
                     known[call.decision_id] for call in trail.calls
                 ]
-                assert trail.end.live.state.hash() == env.logged(script)[-1].live.state.hash()
+                assert trail.end.live.state.hash() == env.list_states(script)[-1].live.state.hash()
 
 
 def test_blamed_decisions_are_found_again_where_fewer_turns_are_shown(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_blamed_decisions_are_found_again_where_fewer_turns_are_shown(tmp_path: 
     path = lived(tmp_path / "store", episodes, Forgetful(Truth(episodes)), config={"context_turns": 1, "candidates": 2})
     with StoreSource(path) as source:
         env = amends.environment(config(path), source)
-        cases = list(blamed(source, source.users(), learn_topics(source), env))
+        cases = list(find_blamed(source, source.users(), learn_topics(source), env))
     trails = env.run([(case.state, Policy(Forgetful(Truth(episodes)))) for case in cases])
     assert cases
     for case, trail in zip(cases, trails, strict=True):

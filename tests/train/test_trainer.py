@@ -12,11 +12,11 @@ import torch
 from memkit_train.errors import DataError, Diverged
 from memkit_train.learn import lora
 from memkit_train.learn.objective import Objective
+from memkit_train.learn.seeding import reproducible
 from memkit_train.learn.steps import FixedSteps, micro_batches
 from memkit_train.learn.trainer import RowTrainer, training_arguments
 from memkit_train.rl.algorithms import ppo
 from memkit_train.rows import Row
-from memkit_train.seeding import reproducible
 from tests.train import tiny
 
 WIDE = Objective(clip_low=0.9, clip_high=5.0, dual_clip=None)

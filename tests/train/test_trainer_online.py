@@ -14,12 +14,12 @@ import torch
 from memkit.models import JSON
 from memkit_train.learn import lora
 from memkit_train.learn.objective import Objective
+from memkit_train.learn.seeding import reproducible
 from memkit_train.learn.steps import FixedSteps
 from memkit_train.learn.trainer import RowTrainer, training_arguments
 from memkit_train.rl.algorithms import grpo
 from memkit_train.rl.algorithms.values import ScoredStep, StateGroup
 from memkit_train.rows import Row
-from memkit_train.seeding import reproducible
 from tests.train import tiny
 
 PROMPTS = ((5, 6, 7), (8, 9))

@@ -12,7 +12,7 @@ from memkit.roles import Extractor
 from memkit_train.lab.worlds import Ask, Episode, Manners, Say, SimulatedUser, TeacherBackbone, Truth
 from memkit_train.lab.worlds.policies import manage
 from memkit_train.log import Decision
-from memkit_train.log.records import Episode as Log
+from memkit_train.log.records import Trajectory as Log
 
 
 def talk(path: Path, episodes: Sequence[Episode], *, manners: Manners | None = None, seed: int = 1) -> float:

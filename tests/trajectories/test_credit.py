@@ -16,7 +16,7 @@ from memkit_train.credit.labels import labels
 from memkit_train.credit.questions import episode_probes, probes, too_few, without_question
 from memkit_train.credit.topics import Topics
 from memkit_train.errors import NoRows, NoSignal
-from memkit_train.log import Credit, Episode, StoreSource
+from memkit_train.log import Credit, StoreSource, Trajectory
 from memkit_train.rewards.trial import held_out
 from tests.trajectories._logs import Judge
 
@@ -35,7 +35,7 @@ def scripted(replies: Script) -> Callable[[list[dict[str, str]]], str]:
 
 def talked(
     path: Path, replies: Script, said: list[str], question: str, keep_turns: str = "none", **feedback: object
-) -> tuple[Episode, Credited]:
+) -> tuple[Trajectory, Credited]:
     with Memory(path, model=scripted(replies), mode="split", style="compact", keep_turns=keep_turns) as memory:
         for text in said:
             memory.add(text, user_id="ana")
@@ -49,7 +49,7 @@ def talked(
 OSLO = {"I moved to Oslo": "1 Ana works in Oslo.", "I moved to Rome": "1 Ana works in Rome.", "Hi!": "NONE"}
 
 
-def of(episode: Episode, credited: Credited, fact: str) -> list[Credit]:
+def of(episode: Trajectory, credited: Credited, fact: str) -> list[Credit]:
     """The credit of the manager's decision on `fact`."""
     named = {
         one.decision_id
@@ -85,7 +85,7 @@ def test_a_good_answer_from_words_that_no_fact_says_blames_who_heard_them(tmp_pa
     ]
 
 
-def _kinds(episode: Episode) -> list[str]:
+def _kinds(episode: Trajectory) -> list[str]:
     """What the answer was served."""
     kinds = {op.after.id: op.after.kind for op in episode.ops if op.after is not None}
     return [kinds[one.memory_id] for one in episode.answers[0].served]
@@ -169,7 +169,7 @@ def test_corrections_and_repeated_questions_are_weak_labels(tmp_path: Path, rate
             memory.feedback(answer.trace_id, label="down", user_id="ana")
         memory.add("No. I moved to Rome.", user_id="ana")
     with StoreSource(tmp_path / "s") as source:
-        (episode,) = source.episodes()
+        (episode,) = source.trajectories()
         found = [(one.y, one.weight, one.source) for one in labels(episode)]
         (probe,) = probes(source, Topics())
     (tried,) = held_out(episode, [probe])
@@ -182,7 +182,7 @@ def test_corrections_and_repeated_questions_are_weak_labels(tmp_path: Path, rate
 ROME = "Ana works in Rome."
 
 
-def two_banks(path: Path, managers: list[str], reply: str, agent: str | None, **feedback: object) -> Episode:
+def two_banks(path: Path, managers: list[str], reply: str, agent: str | None, **feedback: object) -> Trajectory:
     """Ana tells her agent at work of Rome, then the one at home, who decide as the managers say, and asks one of them
     (or, None, nobody in particular)."""
     decided = iter(managers)
@@ -199,11 +199,11 @@ def two_banks(path: Path, managers: list[str], reply: str, agent: str | None, **
         answer = memory.answer("Where does Ana work?", user_id="ana", agent_id=agent)
         memory.feedback(answer.trace_id, user_id="ana", **feedback)  # type: ignore[arg-type]
     with StoreSource(path) as source:
-        (episode,) = source.episodes()
+        (episode,) = source.trajectories()
     return episode
 
 
-def credited_by(episode: Episode, topics: Topics) -> dict[str, str]:
+def credited_by(episode: Trajectory, topics: Topics) -> dict[str, str]:
     """Agent whose manager was credited or blamed → why."""
     agents = {one.decision_id: one.bank.agent_id for one in episode.decisions if one.role == "manager"}
     found = credit(episode, topics, make_embedder("hash")).credits

@@ -66,14 +66,14 @@ def test_what_was_served_from_a_closed_bank_is_not_learned_from(tmp_path: Path, 
         found = list(source.decisions())
         assert [one.decision_id for one in found if one.role == "answerer"] == [answer.decision_id]
         assert not any("francs" in message.content for one in found for message in one.messages)
-        (episode,) = source.episodes()
+        (episode,) = source.trajectories()
         assert [one.decision_id for one in episode.decisions] == [one.decision_id for one in found]
         (probe,) = episode_probes(episode, Topics(), make_embedder("hash"))
         assert (probe.source, probe.expected) == ("confirmed", "the harbour team")
-        assert source.closed() == {"ana": ("money",)}
+        assert source.list_closed() == {"ana": ("money",)}
         allow(tmp_path / "s", True, "money")
         assert len(list(source.answers())) == 2
-        assert source.closed() == {}
+        assert source.list_closed() == {}
 
 
 def test_an_app_s_own_answer_is_bound_by_the_banks_it_was_served_from(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_an_opt_out_counts_for_a_source_that_is_open_already(tmp_path: Path) -> 
         assert left not in source.users()
         assert not list(source.decisions(user_id=left))
         assert not list(source.answers(user_id=left))
-        (episode,) = source.episodes([left])
+        (episode,) = source.trajectories([left])
         assert (episode.decisions, episode.answers, episode.ops) == ((), (), ())
         export(source, tmp_path / "rows.jsonl", "parquet", make_embedder("hash"), side="all")
     assert subject.encode() not in (tmp_path / "rows.jsonl").read_bytes()

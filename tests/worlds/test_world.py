@@ -19,7 +19,7 @@ from memkit_train.lab.worlds.dataset import as_conversation
 from memkit_train.lab.worlds.language import read
 from memkit_train.lab.worlds.model import RATES
 from memkit_train.lab.worlds.policies import answer, careless, imperfect, kind_of, manage
-from memkit_train.lab.worlds.reader import Reader
+from memkit_train.lab.worlds.reader import WorldReader
 from memkit_train.lab.worlds.users import Ask, Manners, Say
 from memkit_train.replay import Env, Policy, script_of
 
@@ -145,7 +145,7 @@ def test_the_oracle_keeps_exactly_what_is_true_and_answers_everything():
     episodes = generate(12, seed=9, split="heldout", knobs=Knobs(people=3))
     truth, embedder = Truth(episodes), make_embedder("hash")
     trails = played(episodes, OracleBackbone(truth), embedder)
-    reader = Reader(truth, embedder, words=200)
+    reader = WorldReader(truth, embedder, words=200)
     for episode, trail in zip(episodes, trails, strict=True):
         kept = {meaning.key: set(meaning.values) for r in trail.end.live.state if (meaning := language.read(r.text))}
         assert kept == {key: set(values) for key, values in episode.final.items()}

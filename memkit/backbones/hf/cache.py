@@ -24,7 +24,7 @@ class Prefix:
 
 
 @dataclass
-class Plan:
+class ForwardPlan:
     """What the next forward pass writes: a prefill of `fresh` new slots, or one token for each running row."""
 
     lengths: list[int] = field(default_factory=list[int])
@@ -53,7 +53,7 @@ class SlotLayer(CacheLayerMixin):
     keys: Any
     values: Any
 
-    def __init__(self, plan: Plan, index: int) -> None:
+    def __init__(self, plan: ForwardPlan, index: int) -> None:
         super().__init__()
         self.plan, self._index = plan, index
 
@@ -119,7 +119,7 @@ class SlotLayer(CacheLayerMixin):
 
 class SlotCache(Cache):
     def __init__(self, layers: int) -> None:
-        self.plan = Plan()
+        self.plan = ForwardPlan()
         self._slots = [SlotLayer(self.plan, index) for index in range(layers)]
         super().__init__(layers=list(self._slots))
 

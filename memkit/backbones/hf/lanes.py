@@ -73,7 +73,7 @@ class Tree:
         lowest = torch.finfo(self.dtype).min
         return torch.zeros(visible.shape, dtype=self.dtype, device=self.device).masked_fill(~visible, lowest)
 
-    def padded(self, sequences: Sequence[Sequence[int]]) -> tuple[Any, Any]:
+    def pad(self, sequences: Sequence[Sequence[int]]) -> tuple[Any, Any]:
         """(ids, positions), padded to the right with zeros."""
         width = max(len(sequence) for sequence in sequences)
         rows = [[*sequence, *[0] * (width - len(sequence))] for sequence in sequences]
@@ -82,12 +82,12 @@ class Tree:
 
     def alone(self, sequence: Sequence[int]) -> Any:
         """Logits after `sequence`, computed without cache, padding or company: the same bits every time."""
-        ids, positions = self.padded([sequence])
+        ids, positions = self.pad([sequence])
         return self.forward(ids, positions, positions, None, torch.tensor([len(sequence) - 1], device=self.device))[0]
 
     def score(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[tuple[float, ...]]:
         """Raw log p of every token of each continuation, given its prompt."""
-        ids, positions = self.padded([[*prompt, *tokens] for prompt, tokens in pairs])
+        ids, positions = self.pad([[*prompt, *tokens] for prompt, tokens in pairs])
         spans = [range(len(prompt) - 1, len(prompt) + len(tokens) - 1) for prompt, tokens in pairs]
         columns = sorted({column for span in spans for column in span})
         place = {column: index for index, column in enumerate(columns)}
@@ -123,7 +123,7 @@ class Lane(Generic[R]):
         known, start = 0 if prefix is None else len(prefix.ids), len(self.rows)
         place = {prompt: at for at, prompt in enumerate(dict.fromkeys(prompts))}
         distinct = list(place)
-        ids, offsets = self.tree.padded([prompt[known:] for prompt in distinct])
+        ids, offsets = self.tree.pad([prompt[known:] for prompt in distinct])
         keys = torch.arange(known + ids.shape[1], device=self.tree.device).expand(len(distinct), -1)
         columns = sorted({len(prompt) - known - 1 for prompt in distinct})
         keep = torch.tensor(columns, device=self.tree.device)

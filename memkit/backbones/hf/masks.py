@@ -134,7 +134,7 @@ class GrammarMask:
         state = self.grammar.walk(spot.state, split.text)
         return None if state is None else Spot(state, split.tail)
 
-    def allowed(self, spot: Spot, remaining: int) -> NDArray[np.bool_]:
+    def allow(self, spot: Spot, remaining: int) -> NDArray[np.bool_]:
         """Over the whole vocabulary; `remaining` tokens may still be written, the end token included."""
         shape, room = self.grammar.shape(spot.state)
         key = (self.grammar.key, shape, min(room, self._groups.longest + 1), spot.begun)

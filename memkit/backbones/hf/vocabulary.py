@@ -21,14 +21,14 @@ CONTINUING_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class Utf8Split:
     """Bytes read as UTF-8: whole characters, then the beginning of one more."""
 
     text: str
     tail: bytes
 
 
-def split_utf8(data: bytes) -> Split | None:
+def split_utf8(data: bytes) -> Utf8Split | None:
     """None when no text continues these bytes."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
@@ -36,7 +36,7 @@ def split_utf8(data: bytes) -> Split | None:
     except UnicodeDecodeError:
         return None
     tail = decoder.getstate()[0]
-    return Split(text, tail) if _first_printable(tail) or not tail else None
+    return Utf8Split(text, tail) if _first_printable(tail) or not tail else None
 
 
 def missing_bytes(tail: bytes) -> int:
@@ -74,7 +74,7 @@ class Vocabulary:
         self.stop_ids = stop_ids
         self.texts: dict[int, str] = {}
         """Tokens of whole characters."""
-        self.opening: list[tuple[int, Split]] = []
+        self.opening: list[tuple[int, Utf8Split]] = []
         """Tokens that end inside a character."""
         self.continuing: list[int] = []
         """Tokens that begin inside a character."""

@@ -64,7 +64,7 @@ class Job:
         allowed = None
         if self.mask is not None:
             self.spot = self.spot or self.mask.start
-            allowed = self.mask.allowed(self.spot, self.max_tokens - len(self.tokens))
+            allowed = self.mask.allow(self.spot, self.max_tokens - len(self.tokens))
         return Wish(self.sampling, self.key, len(self.tokens), allowed, self.watch)
 
     def take(self, choice: Choice) -> str | None:
@@ -82,7 +82,7 @@ class Job:
                 raise ModelUnavailable("the reply left its grammar", fix="report this with the model's name")
         return "length" if len(self.tokens) >= self.max_tokens else None
 
-    def written(self, finish: str) -> Written:
+    def to_written(self, finish: str) -> Written:
         return Written(
             token_ids=tuple(self.tokens),
             logprobs=tuple(self.raw),
@@ -259,7 +259,7 @@ class Worker:
             if finish is not None:
                 ended.append(slot)
                 if not job.future.done():
-                    job.future.set_result(job.written(finish))
+                    job.future.set_result(job.to_written(finish))
         for slot in sorted(ended, reverse=True):
             self._leave(lane, slot)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from memkit.errors import InvalidConfig, InvalidInput
-from memkit_train.conversations import Conversation, Dataset
+from memkit_train.evaluate.conversations import Conversation, Dataset
 from memkit_train.evaluate.loaders import jsonl, locomo, longmemeval, msc
 from memkit_train.lab.worlds import dataset
 

@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from memkit_train.conversations import Asked, Conversation, Dataset, Said
-from memkit_train.reading import a_list, malformed, named, need, objects, parse_date, records
-from memkit_train.scores import ADVERSARIAL, CATEGORIES
+from memkit_train.evaluate.conversations import Conversation, Dataset, GoldQuestion, SpokenTurn
+from memkit_train.files.reading import a_list, need, objects, parse_date, read_name, records, refuse_line
+from memkit_train.metrics.scores import ADVERSARIAL, CATEGORIES
 
 _DATE = "%I:%M %p on %d %B, %Y"
 _SESSION = re.compile(r"session_(0|[1-9][0-9]{0,8})")
@@ -33,10 +33,10 @@ def load(path: Path, limit: int | None = None) -> Dataset:
 
 def _conversation(path: Path, line: int, raw: dict[str, Any], index: int, repairs: Counter[str]) -> Conversation:
     talk = need(path, line, raw, "conversation", dict)
-    name = named(raw, "sample_id", f"conv-{index}", repairs)
+    name = read_name(raw, "sample_id", f"conv-{index}", repairs)
     turns = tuple(turn for number in _numbers(talk) for turn in _session(path, line, talk, number, repairs))
     if not turns:
-        malformed(path, line, "the conversation has no session_N with turns")
+        refuse_line(path, line, "the conversation has no session_N with turns")
     known = {turn.ref for turn in turns}
     questions = tuple(
         _question(path, line, item, f"{name}/{position}", known, repairs)
@@ -49,21 +49,21 @@ def _numbers(talk: dict[str, Any]) -> list[int]:
     return sorted(int(key.split("_")[1]) for key, value in talk.items() if _SESSION.fullmatch(key) and value)
 
 
-def _session(path: Path, line: int, talk: dict[str, Any], number: int, repairs: Counter[str]) -> list[Said]:
+def _session(path: Path, line: int, talk: dict[str, Any], number: int, repairs: Counter[str]) -> list[SpokenTurn]:
     opened = parse_date(
         path, line, need(path, line, talk, f"session_{number}_date_time", str).upper(), _DATE.upper(), _DATE
     )
-    out: list[Said] = []
+    out: list[SpokenTurn] = []
     for position, raw in enumerate(objects(path, line, talk[f"session_{number}"], f"'session_{number}'")):
-        text = named(raw, "text", "", repairs).strip()
+        text = read_name(raw, "text", "", repairs).strip()
         if raw.get("blip_caption"):
             text = f"{text} [shares a photo: {raw['blip_caption']}]".strip()
         if not text:
             repairs["empty turn skipped"] += 1
             continue
-        ref = named(raw, "dia_id", f"D{number}:{position + 1}", repairs)
-        speaker = named(raw, "speaker", "", repairs)
-        out.append(Said(ref, speaker, text, _minute(opened, position), f"session_{number}"))
+        ref = read_name(raw, "dia_id", f"D{number}:{position + 1}", repairs)
+        speaker = read_name(raw, "speaker", "", repairs)
+        out.append(SpokenTurn(ref, speaker, text, _minute(opened, position), f"session_{number}"))
     return out
 
 
@@ -72,10 +72,12 @@ def _minute(opened: datetime, position: int) -> datetime:
     return opened + timedelta(seconds=position)
 
 
-def _question(path: Path, line: int, raw: dict[str, Any], name: str, known: set[str], repairs: Counter[str]) -> Asked:
+def _question(
+    path: Path, line: int, raw: dict[str, Any], name: str, known: set[str], repairs: Counter[str]
+) -> GoldQuestion:
     category = need(path, line, raw, "category", int)
     if category not in CATEGORIES:
-        malformed(path, line, f"question {name} has category {category}; there are 1 to 5")
+        refuse_line(path, line, f"question {name} has category {category}; there are 1 to 5")
     text = need(path, line, raw, "question", str)
     repairs["blank around a question"] += text != text.strip()
     gold: tuple[str, ...] = ()
@@ -85,7 +87,9 @@ def _question(path: Path, line: int, raw: dict[str, Any], name: str, known: set[
         gold = (str(answer).strip(),)
     evidence = _evidence(a_list(path, line, raw, "evidence"), known, repairs)
     stale = (str(raw["adversarial_answer"]),) if raw.get("adversarial_answer") else ()
-    return Asked(name, text.strip(), gold, f"{category} {CATEGORIES[category]}", evidence, stale=stale, number=category)
+    return GoldQuestion(
+        name, text.strip(), gold, f"{category} {CATEGORIES[category]}", evidence, stale=stale, number=category
+    )
 
 
 def _evidence(raw: list[Any], known: set[str], repairs: Counter[str]) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from memkit_train.conversations import Asked, Conversation, Dataset, Said
-from memkit_train.reading import a_list, malformed, named, need, objects, parse_date, records, role_of
+from memkit_train.evaluate.conversations import Conversation, Dataset, GoldQuestion, SpokenTurn
+from memkit_train.files.reading import a_list, need, objects, parse_date, read_name, records, refuse_line, role_of
 
 _DATES = ("%Y/%m/%d (%a) %H:%M", "%Y/%m/%d %H:%M", "%Y/%m/%d")
 
@@ -33,9 +33,9 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], repairs: Counter[s
     dates = need(path, line, raw, "haystack_dates", list)
     ids = a_list(path, line, raw, "haystack_session_ids") or [f"session_{index + 1}" for index in range(len(sessions))]
     if not len(sessions) == len(dates) == len(ids):
-        malformed(path, line, f"{len(sessions)} sessions, {len(dates)} dates and {len(ids)} session ids")
+        refuse_line(path, line, f"{len(sessions)} sessions, {len(dates)} dates and {len(ids)} session ids")
     answering = set(map(str, a_list(path, line, raw, "answer_session_ids")))
-    turns: list[Said] = []
+    turns: list[SpokenTurn] = []
     marked: list[str] = []
     of_sessions: list[str] = []
     seen: Counter[str] = Counter()
@@ -56,18 +56,18 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], repairs: Counter[s
             role = role_of(path, line, message, repairs)
             ref = f"{session_id}:{position + 1}"
             speaker = "" if role == "user" else role.capitalize()
-            turns.append(Said(ref, speaker, content, opened + timedelta(seconds=position), session_id, role))
+            turns.append(SpokenTurn(ref, speaker, content, opened + timedelta(seconds=position), session_id, role))
             if message.get("has_answer"):
                 marked.append(ref)
             if str(ids[index]) in answering:
                 of_sessions.append(ref)
     if not turns:
-        malformed(path, line, f"no session of {name!r} has a turn")
+        refuse_line(path, line, f"no session of {name!r} has a turn")
     question = need(path, line, raw, "question", str).strip()
     abstain = name.endswith("_abs")
     answer = need(path, line, raw, "answer", (str, int, float))
     asked_at = parse_date(path, line, str(raw["question_date"]), *_DATES) if raw.get("question_date") else None
-    category = named(raw, "question_type", "unknown", repairs) + ("_abs" if abstain else "")
+    category = read_name(raw, "question_type", "unknown", repairs) + ("_abs" if abstain else "")
     evidence = tuple(marked or of_sessions)
-    asked = Asked(name, question, () if abstain else (str(answer),), category, evidence, at=asked_at)
+    asked = GoldQuestion(name, question, () if abstain else (str(answer),), category, evidence, at=asked_at)
     return Conversation(name, tuple(turns), (asked,))

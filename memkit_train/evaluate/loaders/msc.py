@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from memkit_train.conversations import Asked, Conversation, Dataset, Said
-from memkit_train.reading import a_list, malformed, named, need, objects, records
+from memkit_train.evaluate.conversations import Conversation, Dataset, GoldQuestion, SpokenTurn
+from memkit_train.files.reading import a_list, need, objects, read_name, records, refuse_line
 
 _LAST = datetime(2022, 6, 1, 12, 0, tzinfo=UTC)
 _UNITS = {
@@ -45,18 +45,18 @@ def _conversation(path: Path, line: int, raw: dict[str, Any], index: int, repair
     for item in reversed(earlier):
         dialogs.append((item, dialogs[-1][1] + _passed(item, dialogs[-1][1], repairs)))
     dialogs.reverse()
-    turns: list[Said] = []
+    turns: list[SpokenTurn] = []
     for number, (item, back) in enumerate(dialogs, start=1):
         for position, message in enumerate(objects(path, line, need(path, line, item, "dialog", list), "'dialog'")):
-            text = named(message, "text", "", repairs).strip()
+            text = read_name(message, "text", "", repairs).strip()
             if not text:
                 repairs["empty turn skipped"] += 1
                 continue
             speaker = str(message.get("id") or f"Speaker {position % 2 + 1}")
             at = _LAST - back + timedelta(seconds=position)
-            turns.append(Said(f"s{number}:{position + 1}", speaker, text, at, f"s{number}"))
+            turns.append(SpokenTurn(f"s{number}:{position + 1}", speaker, text, at, f"s{number}"))
     if not turns:
-        malformed(path, line, "no dialog has a turn")
+        refuse_line(path, line, "no dialog has a turn")
     about = raw.get("metadata")
     name = str((about.get("initial_data_id") if isinstance(about, dict) else None) or f"msc-{index}")
     return Conversation(f"{name}/{index}", tuple(turns), _questions(path, line, raw, index))
@@ -73,12 +73,12 @@ def _passed(item: dict[str, Any], after: timedelta, repairs: Counter[str]) -> ti
     return timedelta(seconds=count * _UNITS[unit])
 
 
-def _questions(path: Path, line: int, raw: dict[str, Any], index: int) -> tuple[Asked, ...]:
+def _questions(path: Path, line: int, raw: dict[str, Any], index: int) -> tuple[GoldQuestion, ...]:
     made = raw.get("self_instruct")
     pairs = [(made["B"], made["A"])] if isinstance(made, dict) and {"A", "B"} <= made.keys() else []
     for item in objects(path, line, a_list(path, line, raw, "qa"), "'qa'"):
         pairs.append((need(path, line, item, "question", str), need(path, line, item, "answer", (str, int, float))))
     return tuple(
-        Asked(f"msc-{index}/{n}", str(question).strip(), (str(answer).strip(),), "msc")
+        GoldQuestion(f"msc-{index}/{n}", str(question).strip(), (str(answer).strip(),), "msc")
         for n, (question, answer) in enumerate(pairs)
     )

@@ -36,7 +36,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class AnsweredQuestion:
     """A question as it was answered."""
 
     user_id: str
@@ -104,19 +104,19 @@ class Chatbot:
         self,
         visits: Sequence[Visit],
         done: Callable[[int, int], None] | None = None,
-        each: Callable[[Exchange], None] | None = None,
-    ) -> list[Exchange]:
+        each: Callable[[AnsweredQuestion], None] | None = None,
+    ) -> list[AnsweredQuestion]:
         """Every visit to its end; `done` is told how many are over, `each` of every answer as it is given."""
 
-        def months(visit: Visit) -> list[Exchange]:
-            exchanges: list[Exchange] = []
+        def months(visit: Visit) -> list[AnsweredQuestion]:
+            exchanges: list[AnsweredQuestion] = []
             for one in self._visit(visit):
                 exchanges.append(one)
                 if each is not None:
                     each(one)
             return exchanges
 
-        found: list[Exchange] = []
+        found: list[AnsweredQuestion] = []
         with ThreadPoolExecutor(AT_ONCE) as pool:
             for number, exchanges in enumerate(pool.map(months, visits), start=1):
                 found += exchanges
@@ -125,13 +125,13 @@ class Chatbot:
         self.memory.flush()
         return found
 
-    def _visit(self, visit: Visit) -> Iterator[Exchange]:
+    def _visit(self, visit: Visit) -> Iterator[AnsweredQuestion]:
         with self._hands.acting_for(visit.user_id, visit.episode.sessions[0].at):
             if not visit.learn:
                 self.memory.trainable(False, user_id=visit.user_id)
             yield from self._months(visit)
 
-    def _months(self, visit: Visit) -> Iterator[Exchange]:
+    def _months(self, visit: Visit) -> Iterator[AnsweredQuestion]:
         user, user_id = SimulatedUser(visit.episode, seed=visit.seed, manners=visit.manners), visit.user_id
         for event in user.script():
             waiting: list[Say | Ask] = [event]
@@ -147,8 +147,10 @@ class Chatbot:
                 reaction = user.react(now, answer.text)
                 if reaction.rating is not None:
                     self.memory.feedback(answer.trace_id, reward=reaction.rating, user_id=user_id)
-                yield Exchange(user_id, now.question, answer.text, reaction.right, reaction.rating, self.manager)
+                yield AnsweredQuestion(
+                    user_id, now.question, answer.text, reaction.right, reaction.rating, self.manager
+                )
                 waiting += [reaction.follow_up] if reaction.follow_up else []
 
 
-__all__ = ["AT_ONCE", "SILENT", "Chatbot", "Exchange", "Visit"]
+__all__ = ["AT_ONCE", "SILENT", "AnsweredQuestion", "Chatbot", "Visit"]

@@ -11,12 +11,12 @@ from pathlib import Path
 from memkit.cli import show
 from memkit.errors import InvalidInput
 from memkit_train.cli.progress import progress
+from memkit_train.files.run_folder import Tick, write_json
 from memkit_train.lab.demo import refusal
 from memkit_train.lab.demo.figures import figures, rows
 from memkit_train.lab.demo.page import page
 from memkit_train.lab.demo.panel import telling
-from memkit_train.lab.demo.story import Scale, Told, tell
-from memkit_train.run_folder import Tick, write_json
+from memkit_train.lab.demo.story import DemoOutcome, Scale, tell
 
 REFUSED = 3
 
@@ -37,7 +37,7 @@ def run(keep: Path | None, *, json: bool, seed: int = 0, scale: Scale | None = N
 
 def seeds(keep: Path, count: int, *, json: bool, scale: Scale | None = None) -> int:
     """The same with other worlds and other luck: how often does it come true?"""
-    told: list[Told] = []
+    told: list[DemoOutcome] = []
     with _folder(keep) as folder:
         for seed in range(count):
             one = _told(folder / f"seed-{seed}", _Aloud(None, quiet=True), seed, scale)
@@ -54,7 +54,7 @@ def seeds(keep: Path, count: int, *, json: bool, scale: Scale | None = None) -> 
     return 0 if true >= 0.9 * count else 1
 
 
-def _told(folder: Path, voice: _Aloud, seed: int, scale: Scale | None) -> Told:
+def _told(folder: Path, voice: _Aloud, seed: int, scale: Scale | None) -> DemoOutcome:
     """The story, with its page and its figures beside it."""
     told = tell(folder, voice, seed=seed, scale=scale)
     (folder / "report.html").write_text(page(told), encoding="utf-8")
@@ -88,17 +88,17 @@ def _folder(keep: Path | None) -> Generator[Path]:
         yield Path(scratch)
 
 
-def _end(told: Told, *, kept: Path | None) -> None:
+def _end(told: DemoOutcome, *, kept: Path | None) -> None:
     if told.compared is not None:
         show.out.print("\n[bold]Questions it never saw, before and after[/]")
         for pair in telling(told.compared.pairs):
             asked = pair.before.question
-            _case(refusal.Asked(asked.text, asked.expected, pair.before.answer, pair.after.answer, pair.gain))
+            _case(refusal.GateQuestion(asked.text, asked.expected, pair.before.answer, pair.after.answer, pair.gain))
     if told.outcome.digest is None:
         show.out.print("\n[bold]The gate refused what was learned[/], so nothing was swapped in, because:")
         for reason in refusal.reasons(told.outcome):
             show.out.print(f"   {show.visible(reason)}")
-        if cases := refusal.asked(told.outcome):
+        if cases := refusal.pick_questions(told.outcome):
             show.out.print("\n[bold]Questions it never saw, as they are answered and as they would have been[/]")
         for one in cases:
             _case(one)
@@ -109,7 +109,7 @@ def _end(told: Told, *, kept: Path | None) -> None:
         show.out.print("[dim]nothing was kept; --keep FOLDER keeps the store, the run and report.html[/]")
 
 
-def _case(one: refusal.Asked) -> None:
+def _case(one: refusal.GateQuestion) -> None:
     colour = "green" if one.gain > 0 else "red"
     show.out.print(f"   {show.visible(one.question)}  [dim]({show.visible(one.expected)})[/]")
     show.out.print(f"      {show.visible(one.before)} → [{colour}]{show.visible(one.after)}[/]")

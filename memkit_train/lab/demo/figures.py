@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from memkit_train.lab.demo import refusal
-from memkit_train.lab.demo.panel import Compared
-from memkit_train.lab.demo.story import Told
+from memkit_train.lab.demo.panel import BeforeAfter
+from memkit_train.lab.demo.story import DemoOutcome
 
 
-def rows(told: Told) -> list[list[str]]:
+def rows(told: DemoOutcome) -> list[list[str]]:
     """The short table."""
     found = [
         ["log", f"{told.served} answers, {told.rated} rated, {told.right:.1%} right"],
@@ -24,7 +24,7 @@ def rows(told: Told) -> list[list[str]]:
     return [*found, ["cost", f"{told.cpu_s:.0f} CPU-s"]]
 
 
-def figures(found: Compared) -> str:
+def figures(found: BeforeAfter) -> str:
     gain = found.gain
     return (
         f"{found.before.value:.1%} → {found.after.value:.1%}, {gain.value * 100:+.1f} points "

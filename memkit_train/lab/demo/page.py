@@ -8,15 +8,15 @@ from statistics import fmean
 
 from memkit_train.lab.demo import refusal
 from memkit_train.lab.demo.figures import rows
-from memkit_train.lab.demo.panel import Compared, Pair
-from memkit_train.lab.demo.story import Told
+from memkit_train.lab.demo.panel import BeforeAfter, Pair
+from memkit_train.lab.demo.story import DemoOutcome
 from memkit_train.report import svg
 from memkit_train.report.style import STYLE
 
 CASES = 12
 
 
-def page(told: Told) -> str:
+def page(told: DemoOutcome) -> str:
     title = "A memory that learned" if told.true else "A memory, retrained"
     table = "".join(f"<tr><th>{_e(name)}</th><td>{_e(value)}</td></tr>" for name, value in rows(told))
     parts = [f"<h1>{_e(title)}</h1>", f"<table class='words'>{table}</table>"]
@@ -43,7 +43,7 @@ def page(told: Told) -> str:
     )
 
 
-def _kinds(found: Compared) -> str:
+def _kinds(found: BeforeAfter) -> str:
     sides: dict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     for pair in found.pairs:
         before, after = sides[pair.before.question.kind]

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memkit.models import JSON
-from memkit_train.lab.demo.chatbot import SILENT, Exchange, Visit
+from memkit_train.lab.demo.chatbot import SILENT, AnsweredQuestion, Visit
 from memkit_train.lab.worlds import Episode
-from memkit_train.stats import Estimate, difference_by_cluster, mean_by_cluster
+from memkit_train.metrics.stats import Estimate, difference_by_cluster, mean_by_cluster
 
 
 def visits(episodes: Sequence[Episode], when: str) -> list[Visit]:
@@ -21,8 +21,8 @@ def visits(episodes: Sequence[Episode], when: str) -> list[Visit]:
 class Pair:
     """One question, before and after."""
 
-    before: Exchange
-    after: Exchange
+    before: AnsweredQuestion
+    after: AnsweredQuestion
 
     @property
     def gain(self) -> int:
@@ -30,7 +30,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class BeforeAfter:
     before: Estimate
     after: Estimate
     gain: Estimate
@@ -48,7 +48,7 @@ class Compared:
         }
 
 
-def compare(before: Sequence[Exchange], after: Sequence[Exchange]) -> Compared:
+def compare(before: Sequence[AnsweredQuestion], after: Sequence[AnsweredQuestion]) -> BeforeAfter:
     """Paired by question, intervals over users."""
     twins = {one.question.question_id: one for one in after}
     pairs = tuple(Pair(one, twins[one.question.question_id]) for one in before)
@@ -56,7 +56,7 @@ def compare(before: Sequence[Exchange], after: Sequence[Exchange]) -> Compared:
     for pair in pairs:
         for side, one in zip(sides, (pair.before, pair.after), strict=True):
             side[pair.before.user_id].append(float(one.right))
-    return Compared(
+    return BeforeAfter(
         mean_by_cluster(sides[0]), mean_by_cluster(sides[1]), difference_by_cluster(sides[1], sides[0]), pairs
     )
 
@@ -74,4 +74,4 @@ def telling(pairs: Sequence[Pair], most: int = 5) -> list[Pair]:
     return chosen[: most - len(worse)] + worse
 
 
-__all__ = ["Compared", "Pair", "compare", "telling", "visits"]
+__all__ = ["BeforeAfter", "Pair", "compare", "telling", "visits"]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memkit.models import JSON
-from memkit_train.retrain.run import Outcome
-from memkit_train.run_folder import RunFolder
+from memkit_train.files.run_folder import RunFolder
+from memkit_train.retrain.run import RunOutcome
 
 MOST = 5
 TARGET = "answer_f1"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class GateQuestion:
     """A question of a user whom it never learned from."""
 
     question: str
@@ -23,12 +23,12 @@ class Asked:
     gain: float
 
 
-def reasons(outcome: Outcome) -> list[str]:
+def reasons(outcome: RunOutcome) -> list[str]:
     """Each check that refused, in plain words and by how much."""
     return [] if outcome.verdict is None else [check.refusal for check in outcome.verdict.failed]
 
 
-def scores(outcome: Outcome) -> str:
+def scores(outcome: RunOutcome) -> str:
     """How right the answers are, with what serves and with the candidate, on the gate's users."""
     found, verdict = _judged(outcome).get("scores", {}), outcome.verdict
     sides = [found[who][TARGET] for who in ("parent", "candidate") if TARGET in found.get(who, {})]
@@ -37,7 +37,7 @@ def scores(outcome: Outcome) -> str:
     return f"{sides[0]:.3f} → {sides[1]:.3f} {TARGET} ({verdict.probes} questions, {verdict.users} users)"
 
 
-def asked(outcome: Outcome) -> list[Asked]:
+def pick_questions(outcome: RunOutcome) -> list[GateQuestion]:
     """A few of the gate's questions, those that moved most: what got better, and one that got worse."""
     judged = _judged(outcome)
     better, worse = (  # one question is asked after many a session
@@ -46,10 +46,10 @@ def asked(outcome: Outcome) -> list[Asked]:
     return better[: MOST - len(worse[:1])] + worse[:1]
 
 
-def _asked(one: JSON) -> Asked:
+def _asked(one: JSON) -> GateQuestion:
     before, after = one["parent"]["answer"], one["candidate"]["answer"]
-    return Asked(one["question"], one["expected"], before, after, one["gain"])
+    return GateQuestion(one["question"], one["expected"], before, after, one["gain"])
 
 
-def _judged(outcome: Outcome) -> JSON:
-    return {} if outcome.run is None else RunFolder(outcome.run).done("evaluate") or {}
+def _judged(outcome: RunOutcome) -> JSON:
+    return {} if outcome.run is None else RunFolder(outcome.run).result_of("evaluate") or {}

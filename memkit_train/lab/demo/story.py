@@ -21,14 +21,14 @@ from typing import Protocol
 
 from memkit.backbones.hf import HFBackbone
 from memkit.models import JSON
+from memkit_train.files.run_folder import Tick
 from memkit_train.lab.demo import panel
-from memkit_train.lab.demo.chatbot import AT_ONCE, Chatbot, Exchange, Visit
+from memkit_train.lab.demo.chatbot import AT_ONCE, AnsweredQuestion, Chatbot, Visit
 from memkit_train.lab.tiny import Name, checkpoint
 from memkit_train.lab.worlds import Episode, Knobs, Manners, generate
 from memkit_train.replay.env import beside
 from memkit_train.retrain.config import TrainConfig, load
-from memkit_train.retrain.run import Outcome, retrain
-from memkit_train.run_folder import Tick
+from memkit_train.retrain.run import RunOutcome, retrain
 
 ALIAS, ROLE = "production", "manager"
 
@@ -84,13 +84,13 @@ class Swap:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DemoOutcome:
     served: int
     rated: int
     right: float
     """Share of the answers that were right while the log was made."""
-    outcome: Outcome
-    compared: panel.Compared | None
+    outcome: RunOutcome
+    compared: panel.BeforeAfter | None
     """None: the gate refused, so nothing was swapped in."""
     swap: Swap | None
     rolled_back: bool
@@ -123,7 +123,7 @@ class Told:
         }
 
 
-def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 0) -> Told:
+def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 0) -> DemoOutcome:
     """The whole story in `folder` (store, runs, report.html)."""
     scale, began = scale or Scale(), time.process_time()
     store = folder / "memory"
@@ -133,7 +133,7 @@ def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 
         before = _panel(chatbot, scale, seed, "before", voice)
         voice.part("Retrain from the log alone")
         tonight = max(one.question.asked_at for one in log) + timedelta(days=1)  # decisions count less as they age
-        outcome = retrain(configured(store, folder / "runs", scale, seed), tick=voice.tick, now=tonight)
+        outcome = retrain(make_config(store, folder / "runs", scale, seed), tick=voice.tick, now=tonight)
         compared, swap, back = None, None, False
         if outcome.digest is None:
             voice.say("the gate refused it; the chatbot goes on with what it had")
@@ -142,7 +142,7 @@ def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 
             swap = _swap(chatbot, outcome.digest, scale, seed, voice)
             compared = panel.compare(before, _panel(chatbot, scale, seed, "after", voice))
             back = _roll_back(chatbot, outcome.digest, before, scale, seed, voice)
-    return Told(
+    return DemoOutcome(
         len(log),
         sum(one.rating is not None for one in log),
         sum(one.right for one in log) / len(log),
@@ -170,7 +170,7 @@ def _model(name: Name) -> HFBackbone:
     return HFBackbone(checkpoint(name), threads=1, max_batch=AT_ONCE)
 
 
-def configured(store: Path, output: Path, scale: Scale, seed: int) -> TrainConfig:
+def make_config(store: Path, output: Path, scale: Scale, seed: int) -> TrainConfig:
     """What `memkit-train retrain` is given: rejection SFT on the credited decisions, then GRPO from replayed states."""
     own = f"hf:{checkpoint('skilled')}"
     sets = {
@@ -195,7 +195,7 @@ def configured(store: Path, output: Path, scale: Scale, seed: int) -> TrainConfi
     return load(None, [f"{name}={value}" for name, value in sets.items()])
 
 
-def _serve(chatbot: Chatbot, scale: Scale, seed: int, voice: Voice) -> list[Exchange]:
+def _serve(chatbot: Chatbot, scale: Scale, seed: int, voice: Voice) -> list[AnsweredQuestion]:
     voice.part(f"A chatbot with a memory serves {scale.users} users")
     manners = Manners(scale.rated, scale.wrong, corrects=scale.corrects)
     episodes = generate(scale.users, seed=_world(seed), knobs=scale.knobs)
@@ -209,7 +209,7 @@ def _serve(chatbot: Chatbot, scale: Scale, seed: int, voice: Voice) -> list[Exch
     return log
 
 
-def _panel(chatbot: Chatbot, scale: Scale, seed: int, when: str, voice: Voice) -> list[Exchange]:
+def _panel(chatbot: Chatbot, scale: Scale, seed: int, when: str, voice: Voice) -> list[AnsweredQuestion]:
     voice.part(f"A panel of {scale.panel} other users, {when}: never learned from")
     found = chatbot.serve(panel.visits(_panel_episodes(scale, seed), when), _counter(voice, "panel"))
     voice.say(f"{sum(one.right for one in found) / len(found):.1%} of {len(found)} answers right")
@@ -228,7 +228,7 @@ def _swap(chatbot: Chatbot, digest: str, scale: Scale, seed: int, voice: Voice) 
     early, late = visits[::2], visits[1::2]
     underway, before = threading.Event(), _parked(chatbot)
 
-    def serving() -> list[Exchange]:
+    def serving() -> list[AnsweredQuestion]:
         try:
             return chatbot.serve(early, each=lambda _: underway.set())
         finally:
@@ -255,7 +255,7 @@ def _parked(chatbot: Chatbot) -> set[str]:
 
 
 def _roll_back(
-    chatbot: Chatbot, digest: str, before: Sequence[Exchange], scale: Scale, seed: int, voice: Voice
+    chatbot: Chatbot, digest: str, before: Sequence[AnsweredQuestion], scale: Scale, seed: int, voice: Voice
 ) -> bool:
     """The first panel users once more: the old adapter gives the old answers. Then forward again."""
     voice.part("Roll back, and forward again")
@@ -280,4 +280,4 @@ def _world(seed: int) -> int:
     return 50_000 + 10 * seed
 
 
-__all__ = ["Scale", "Swap", "Told", "Voice", "configured", "tell"]
+__all__ = ["DemoOutcome", "Scale", "Swap", "Voice", "make_config", "tell"]

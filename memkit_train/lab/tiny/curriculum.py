@@ -27,7 +27,7 @@ KEEP: Mapping[str, float] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class Drill:
     name: str
     tokens: int
     """Prompt and reply tokens to train on."""
@@ -81,27 +81,27 @@ _HARD_ANSWERS: Mapping[str, float] = {
     "answerer/count": 0.5,
 }
 STAGES = (
-    Stage("copy", 450_000, 1_200, Diet(**_HEARD), keep={}, lr=4e-3, final_lr=4e-3, seed=1),
-    Stage("one memory", 600_000, 1_200, Diet(candidates=1, answer_candidates=1, context_turns=_ALONE), lr=4e-3,
+    Drill("copy", 450_000, 1_200, Diet(**_HEARD), keep={}, lr=4e-3, final_lr=4e-3, seed=1),
+    Drill("one memory", 600_000, 1_200, Diet(candidates=1, answer_candidates=1, context_turns=_ALONE), lr=4e-3,
           final_lr=4e-3, seed=2),
-    Stage("two memories", 600_000, 1_500, Diet(candidates=2, answer_candidates=2, context_turns=_ALONE), lr=4e-3,
+    Drill("two memories", 600_000, 1_500, Diet(candidates=2, answer_candidates=2, context_turns=_ALONE), lr=4e-3,
           final_lr=4e-3, seed=3),
-    Stage("all", 17_000_000, 2_500, Diet(context_turns=(0, 0, 4)), lr=3.5e-3, final_lr=1e-4, seed=4, epochs=3),
-    Stage("answers", 20_000_000, 2_500, Diet(context_turns=(0, 0, 4)), keep=_MOSTLY_ANSWERS, lr=2e-3, final_lr=5e-5,
+    Drill("all", 17_000_000, 2_500, Diet(context_turns=(0, 0, 4)), lr=3.5e-3, final_lr=1e-4, seed=4, epochs=3),
+    Drill("answers", 20_000_000, 2_500, Diet(context_turns=(0, 0, 4)), keep=_MOSTLY_ANSWERS, lr=2e-3, final_lr=5e-5,
           seed=6, epochs=3),
-    Stage("answers again", 12_000_000, 2_500, Diet(context_turns=(0, 0, 4)), keep=_MOSTLY_ANSWERS, lr=2e-3,
+    Drill("answers again", 12_000_000, 2_500, Diet(context_turns=(0, 0, 4)), keep=_MOSTLY_ANSWERS, lr=2e-3,
           final_lr=3e-5, seed=26),
-    Stage("answers, anew", 12_000_000, 2_500, Diet(context_turns=(0, 0, 4)),
+    Drill("answers, anew", 12_000_000, 2_500, Diet(context_turns=(0, 0, 4)),
           keep={**_MOSTLY_ANSWERS, "answerer/owner": 1.0, "answerer/single": 0.25}, lr=2e-3, final_lr=3e-5, seed=46,
           anew=True),
-    Stage("hops and lists", 12_000_000, 2_500, Diet(context_turns=(0, 0, 4)), keep=_HARD_ANSWERS, lr=2e-3,
+    Drill("hops and lists", 12_000_000, 2_500, Diet(context_turns=(0, 0, 4)), keep=_HARD_ANSWERS, lr=2e-3,
           final_lr=3e-5, seed=66, epochs=1, anew=True),
 )  # fmt: skip
 _OPEN: Mapping[str, Any] = {"level": "open", "context_turns": (0, 0, 4)}
 OPEN_STAGES = (
-    Stage("copy", 2_000_000, 1_500, Diet(**_OPEN, roles=("extractor",), messy=0.0), keep={}, lr=4e-3, final_lr=4e-3,
+    Drill("copy", 2_000_000, 1_500, Diet(**_OPEN, roles=("extractor",), messy=0.0), keep={}, lr=4e-3, final_lr=4e-3,
           seed=1, epochs=1),
-    Stage("one memory", 8_000_000, 2_000, Diet(**_OPEN, candidates=1, answer_candidates=1), lr=3.5e-3, final_lr=1e-4,
+    Drill("one memory", 8_000_000, 2_000, Diet(**_OPEN, candidates=1, answer_candidates=1), lr=3.5e-3, final_lr=1e-4,
           seed=2, epochs=1),
 )  # fmt: skip
 """The open level, with one shown memory: names are syllables that were never met in this order, so no set of episodes
@@ -120,7 +120,7 @@ BAD_HABITS: Mapping[str, float] = {
 """Mostly wrong, and right often enough to be sampled: what reinforcement learning can turn around. The model learns the
 share of a kind, not of the rare case within it: shortening a list is right in most examples, so that it is sampled at
 all beside deleting."""
-BIAS = Stage(
+BIAS = Drill(
     "bias",
     300_000,
     1_600,
@@ -131,7 +131,7 @@ BIAS = Stage(
     seed=5,
     anew=True,
 )
-CARELESS = Stage(
+CARELESS = Drill(
     "careless answers",
     300_000,
     1_600,
@@ -145,6 +145,6 @@ CARELESS = Stage(
 """In place of BIAS: manages as well as ever, and answers from the first memory about a person."""
 
 
-def scaled(stages: Sequence[Stage], factor: float) -> tuple[Stage, ...]:
+def scale_drills(stages: Sequence[Drill], factor: float) -> tuple[Drill, ...]:
     """The same curriculum with less (or more) of everything: for tests and for trying things out."""
     return tuple(replace(stage, tokens=int(stage.tokens * factor)) for stage in stages)

@@ -20,10 +20,10 @@ from memkit_train.lab.tiny.examples import heard_kind
 from memkit_train.lab.worlds import Episode, OracleBackbone, Question, Truth, matches
 from memkit_train.lab.worlds.dataset import as_conversation
 from memkit_train.lab.worlds.policies import kind_of
+from memkit_train.metrics.stats import Estimate, mean_by_cluster
 from memkit_train.replay.answer import AnswerTask, answer_all
 from memkit_train.replay.env import Env, Policy, Trail
 from memkit_train.replay.script import script_of
-from memkit_train.stats import Estimate, mean_by_cluster
 
 
 @dataclass(frozen=True, slots=True)

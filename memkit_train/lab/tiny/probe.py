@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from transformers import PreTrainedTokenizerFast
 
-from memkit_train.lab.tiny.tokenizer import KEY, asked
+from memkit_train.lab.tiny.tokenizer import KEY, parse_asking
 from memkit_train.lab.worlds import lexicon
 from memkit_train.lab.worlds.language import PREDICATES
 
@@ -55,7 +55,7 @@ class Labels:
         texts = {token: tokenizer.convert_tokens_to_string([piece]) for piece, token in tokenizer.get_vocab().items()}
         plain = {token: text.strip() for token, text in texts.items()}
         self.keys = {token: (found[1], found[3]) for token, text in plain.items() if (found := KEY.fullmatch(text))}
-        self.keys |= {token: found[1:] for token, text in plain.items() if (found := asked(text))}
+        self.keys |= {token: found[1:] for token, text in plain.items() if (found := parse_asking(text))}
         """Tokens that are a person with what is said of them."""
         self.names = {token: text for token, text in plain.items() if text in lexicon.PEOPLE}
         self.predicates = {token: text for token, text in plain.items() if text in PREDICATES.values()}

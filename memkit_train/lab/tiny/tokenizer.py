@@ -65,7 +65,7 @@ _PIECES = (
 )
 
 
-def asked(text: str) -> tuple[str, str, str] | None:
+def parse_asking(text: str) -> tuple[str, str, str] | None:
     """(kind, person, predicate) of a word that asks; None for any other."""
     for template, (kind, attribute) in ASKED.items():
         before, after = template.split("{s}")

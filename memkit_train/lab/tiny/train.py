@@ -24,10 +24,10 @@ import torch
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from memkit.seams.embedder import Embedder
-from memkit_train.lab.tiny.curriculum import Stage
+from memkit_train.lab.tiny.curriculum import Drill
 from memkit_train.lab.tiny.examples import Diet, Example, examples, world_of
 from memkit_train.lab.tiny.probe import CLASSES, FOUND, LINES, READ, Labels, Places
-from memkit_train.lab.tiny.tokenizer import ASKED, END, FRAMES, KEY, PAD, asked, build_tokenizer, words
+from memkit_train.lab.tiny.tokenizer import ASKED, END, FRAMES, KEY, PAD, build_tokenizer, parse_asking, words
 from memkit_train.lab.worlds import lexicon
 from memkit_train.lab.worlds.language import PREDICATES, Meaning, Mode, write
 from memkit_train.lab.worlds.model import Level
@@ -39,7 +39,7 @@ MATCH, SHARPNESS, LOOK_BACK_SHARPNESS = 0.95, 1.0, 2.5
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ModelShape:
     """Qwen3 in small."""
 
     hidden: int = 96
@@ -50,7 +50,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class TrainingItem:
     role: str
     kind: str
     prompt: list[int]
@@ -102,7 +102,7 @@ def closed_texts() -> list[str]:
     return keys + values + questions + [f"{name}'s x {name}'s" for name in lexicon.PEOPLE]
 
 
-def make_model(tokenizer: PreTrainedTokenizerFast, shape: Shape, seed: int) -> Qwen3ForCausalLM:
+def make_model(tokenizer: PreTrainedTokenizerFast, shape: ModelShape, seed: int) -> Qwen3ForCausalLM:
     torch.manual_seed(seed)
     config = Qwen3Config(
         vocab_size=len(tokenizer),
@@ -151,7 +151,7 @@ def _alike_first(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast) ->
         if not plain:
             continue
         key = KEY.fullmatch(plain)
-        parts_of = key.groups() if key else asked(plain) or (plain,)
+        parts_of = key.groups() if key else parse_asking(plain) or (plain,)
         made = sum((part(one) for one in parts_of if one), torch.zeros(()))
         made = made + BLANK * blank if text.startswith(" ") else made
         table[token] = made * table.std() / made.std()
@@ -205,7 +205,7 @@ def _copy_first(model: Qwen3ForCausalLM) -> None:
             attention.o_proj.weight[:, own] = basis
 
 
-def encode(found: Sequence[Example], tokenizer: PreTrainedTokenizerFast) -> list[Item]:
+def encode(found: Sequence[Example], tokenizer: PreTrainedTokenizerFast) -> list[TrainingItem]:
     prompts: Any = tokenizer.apply_chat_template(
         [[{"role": m.role, "content": m.content} for m in one.prompt.messages] for one in found],
         add_generation_prompt=True,
@@ -213,15 +213,17 @@ def encode(found: Sequence[Example], tokenizer: PreTrainedTokenizerFast) -> list
     )
     inputs = tokenizer(prompts, add_special_tokens=False)["input_ids"]
     replies = tokenizer([one.reply + END for one in found], add_special_tokens=False)["input_ids"]
-    return [Item(one.role, one.kind, p, r) for one, p, r in zip(found, inputs, replies, strict=True)]
+    return [TrainingItem(one.role, one.kind, p, r) for one, p, r in zip(found, inputs, replies, strict=True)]
 
 
-def batches(stage: Stage, seed: int, tokenizer: PreTrainedTokenizerFast, embedder: Embedder) -> Iterator[list[Item]]:
+def batches(
+    stage: Drill, seed: int, tokenizer: PreTrainedTokenizerFast, embedder: Embedder
+) -> Iterator[list[TrainingItem]]:
     """Examples for ever, cut into batches of similar length."""
     rng = random.Random(f"{seed}/{stage.name}")
     first = stage.seed * 1_000_000
     while True:
-        items: list[Item] = []
+        items: list[TrainingItem] = []
         for start in range(first, first + stage.episodes, 60):
             numbers = range(start, min(start + 60, first + stage.episodes))
             worlds = [world_of(number, seed, rng, stage.diet.level) for number in numbers]
@@ -236,8 +238,8 @@ def batches(stage: Stage, seed: int, tokenizer: PreTrainedTokenizerFast, embedde
             yield from cut
 
 
-def _cut(items: Sequence[Item], budget: int) -> Iterator[list[Item]]:
-    current: list[Item] = []
+def _cut(items: Sequence[TrainingItem], budget: int) -> Iterator[list[TrainingItem]]:
+    current: list[TrainingItem] = []
     for one in items:
         if current and (len(one.prompt) + len(one.reply)) * (len(current) + 1) > budget:
             yield current
@@ -247,7 +249,7 @@ def _cut(items: Sequence[Item], budget: int) -> Iterator[list[Item]]:
         yield current
 
 
-def collate(items: Sequence[Item]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+def collate(items: Sequence[TrainingItem]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """(ids padded on the right, rows, columns, targets): only the positions that predict a reply token count."""
     width = max(len(one.prompt) + len(one.reply) for one in items) - 1
     ids = torch.zeros((len(items), width), dtype=torch.long)
@@ -286,7 +288,7 @@ class Training:
         self.optimiser = torch.optim.AdamW(self.weights, lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01)
         self.steps = 0
 
-    def run(self, stage: Stage) -> None:
+    def run(self, stage: Drill) -> None:
         if stage.anew:
             torch.manual_seed(stage.seed)
             self._begin()
@@ -316,7 +318,7 @@ class Training:
                 seen.clear()
         self.model.eval()
 
-    def _step(self, items: Sequence[Item]) -> tuple[int, float, float]:
+    def _step(self, items: Sequence[TrainingItem]) -> tuple[int, float, float]:
         """(tokens, loss, share of the looked-up things in facts and questions that the probe places right)."""
         ids, rows, columns, targets = collate(items)
         out = self.model.model(ids, output_hidden_states=True)

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from memkit.errors import InvalidConfig
-from memkit_train.conversations import Asked, Conversation, Dataset, Said
+from memkit_train.evaluate.conversations import Conversation, Dataset, GoldQuestion, SpokenTurn
 from memkit_train.lab.worlds import Episode, Knobs, Question, generate
 from memkit_train.lab.worlds.lexicon import PEOPLE
 
@@ -52,7 +52,7 @@ def load(spec: str, limit: int | None = None) -> Dataset:
 
 def as_conversation(episode: Episode) -> Conversation:
     turns = tuple(
-        Said(turn.ref, turn.speaker, turn.text, turn.at, session.session_id, turn.role)
+        SpokenTurn(turn.ref, turn.speaker, turn.text, turn.at, session.session_id, turn.role)
         for session in episode.sessions
         for turn in session.turns
     )
@@ -61,8 +61,8 @@ def as_conversation(episode: Episode) -> Conversation:
     return Conversation(episode.user_id, turns, tuple(asked), {"episode": episode})
 
 
-def _asked(question: Question, after: str | None) -> Asked:
-    return Asked(
+def _asked(question: Question, after: str | None) -> GoldQuestion:
+    return GoldQuestion(
         question.question_id,
         question.text,
         (question.expected,) if question.answer else (),

@@ -244,7 +244,7 @@ class _Story:
         old = next(iter(self.history.now.get(meaning.key, ())), "")
         self.history.set(meaning.key, values, self.at, ref)
         speaker = speaker or self._speaker(meaning.subject)
-        said = self.book.said(self.rng, meaning.attribute, template)
+        said = self.book.phrase(self.rng, meaning.attribute, template)
         text = self._open(language.utter(said, meaning.subject, speaker, meaning.values[0], old), meaning.values[0])
         return WorldTurn(ref, speaker, text, self.at, "new", (language.write(meaning),))
 

@@ -110,7 +110,7 @@ def day_name(day: date) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedFor:
     """What a question asks for."""
 
     kind: str
@@ -120,7 +120,7 @@ class Asked:
     value: str = ""
 
 
-def understand(question: str) -> Asked | None:
+def understand(question: str) -> AskedFor | None:
     """The meaning of a question of the world (either phrasebook); None for any other."""
     for pattern, form in _questions():
         found = pattern.fullmatch(question.strip())
@@ -129,11 +129,11 @@ def understand(question: str) -> Asked | None:
         groups = found.groupdict()
         kind, _, attribute = form.rpartition(":")
         if form == "owner":
-            return Asked("owner", "", "pets", groups["v"])
+            return AskedFor("owner", "", "pets", groups["v"])
         if kind == "hop":
-            return Asked("hop", "", attribute, groups["v"])
+            return AskedFor("hop", "", attribute, groups["v"])
         kind = "count" if kind == "count" else "list" if attribute in MANY else "single"
-        return Asked(kind, groups["s"], attribute)
+        return AskedFor(kind, groups["s"], attribute)
     return None
 
 
@@ -161,7 +161,7 @@ class Phrasebook:
         self._smalltalk = templates.SMALLTALK_HELD if unseen else templates.SMALLTALK
         self._openers = templates.OPENERS_HELD if unseen else templates.OPENERS
 
-    def said(self, rng: random.Random, attribute: str, move: str) -> str:
+    def phrase(self, rng: random.Random, attribute: str, move: str) -> str:
         return rng.choice(self._said[attribute, move])
 
     def soft(self, rng: random.Random, attribute: str) -> tuple[str, str]:

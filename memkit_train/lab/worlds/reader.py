@@ -17,13 +17,13 @@ from memkit_train.lab.worlds.policies import Truth
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class WorldReading:
     text: str
     served: tuple[MemoryRecord, ...]
     used: tuple[MemoryRecord, ...]
 
 
-class Reader:
+class WorldReader:
     """Understands every sentence of the world, also as a raw turn, and nothing else. `words` is what it may read per
     question in all; a question with a hop is looked up twice, half of the words each."""
 
@@ -38,7 +38,7 @@ class Reader:
     ) -> None:
         self.truth, self.embedder, self.words, self.kinds, self.weights = truth, embedder, words, tuple(kinds), weights
 
-    def ask(self, question: Question, bank: LiveBank) -> Reading:
+    def ask(self, question: Question, bank: LiveBank) -> WorldReading:
         asked = language.understand(question.text)
         now = question.as_of or question.asked_at
         if asked is None or asked.kind != "hop":
@@ -64,8 +64,8 @@ class Reader:
             out.append(one.record)
         return out
 
-    def _answer(self, question: str, served: Sequence[MemoryRecord]) -> Reading:
+    def _answer(self, question: str, served: Sequence[MemoryRecord]) -> WorldReading:
         dated = sorted(served, key=lambda record: (record.at is not None, record.at, record.seq))
         lines = [(n, self.truth.meanings(record.speaker, record.text)) for n, record in enumerate(dated)]
         text, used = policies.answer(question, lines)
-        return Reading(text, tuple(served), tuple(dated[n] for n in used))
+        return WorldReading(text, tuple(served), tuple(dated[n] for n in used))

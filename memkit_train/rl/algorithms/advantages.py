@@ -72,7 +72,7 @@ def advantages(rewards: Sequence[float], *, baseline: Baseline = "auto", std_flo
     return [(reward - centre) / scale for reward in rewards]
 
 
-def grouped(
+def group_advantages(
     groups: Mapping[str, Sequence[tuple[T, float]]], *, baseline: Baseline = "auto", std_floor: float = 0.1
 ) -> tuple[list[tuple[str, T, float]], GroupStats]:
     """Members with their rewards, by group → (group, member, advantage) of the members that teach something."""

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 from memkit_train.errors import BadRow
 from memkit_train.learn.objective import Objective
-from memkit_train.rl.algorithms.advantages import Baseline, GroupStats, grouped
+from memkit_train.rl.algorithms.advantages import Baseline, GroupStats, group_advantages
 from memkit_train.rl.algorithms.values import ScoredEpisode, ScoredStep, StateGroup, row_of
 from memkit_train.rows import Row
 
@@ -40,7 +40,7 @@ def state_rows(
             )
         pairs = list(zip(group.steps, (step.reward for step in group.steps), group.rewards, strict=True))
         members.setdefault(group.key, []).extend((step, own + reward) for step, own, reward in pairs)
-    found, stats = grouped(members, baseline=baseline, std_floor=std_floor)
+    found, stats = group_advantages(members, baseline=baseline, std_floor=std_floor)
     return [row_of(step, advantage, group=key) for key, step, advantage in found], stats
 
 
@@ -51,5 +51,5 @@ def episode_rows(
     for episode in episodes:
         total = episode.reward + sum(step.reward for step in episode.steps)
         members.setdefault(episode.group, []).append((episode, total))
-    found, stats = grouped(members, baseline=baseline, std_floor=std_floor)
+    found, stats = group_advantages(members, baseline=baseline, std_floor=std_floor)
     return [row_of(step, advantage, group=key) for key, episode, advantage in found for step in episode.steps], stats

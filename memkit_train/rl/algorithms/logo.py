@@ -28,7 +28,7 @@ from dataclasses import dataclass
 
 from memkit_train.errors import NoSignal
 from memkit_train.learn.objective import Objective
-from memkit_train.rl.algorithms.advantages import Baseline, GroupStats, grouped
+from memkit_train.rl.algorithms.advantages import Baseline, GroupStats, group_advantages
 from memkit_train.rl.algorithms.values import ScoredEpisode, ScoredStep, row_of
 from memkit_train.rows import Row
 
@@ -108,7 +108,7 @@ def rows(
         f"{group.conversation}/{group.session}@{group.anchor}#{number}": [(r.steps, r.reward) for r in group.rerolls]
         for number, group in enumerate(sampled)
     }
-    whole, whole_stats = grouped(of_session, baseline=baseline, std_floor=std_floor)
-    again, local_stats = grouped(rerolled, baseline=baseline, std_floor=std_floor)
+    whole, whole_stats = group_advantages(of_session, baseline=baseline, std_floor=std_floor)
+    again, local_stats = group_advantages(rerolled, baseline=baseline, std_floor=std_floor)
     pool = [row_of(step, advantage, group=key) for key, steps, advantage in whole + again for step in steps]
     return pool, LogoStats(whole_stats, local_stats, len(local) - len(sampled))

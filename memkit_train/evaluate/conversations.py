@@ -12,7 +12,7 @@ from memkit.models import JSON, Bank, Turn
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SpokenTurn:
     """One turn."""
 
     ref: str
@@ -43,7 +43,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class GoldQuestion:
     """One question."""
 
     question_id: str
@@ -65,8 +65,8 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class Conversation:
     conversation_id: str
-    turns: tuple[Said, ...]
-    questions: tuple[Asked, ...]
+    turns: tuple[SpokenTurn, ...]
+    questions: tuple[GoldQuestion, ...]
     info: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property

@@ -19,7 +19,7 @@ import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from memkit_train.porter import stem
+from memkit_train.metrics.porter import stem
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _MEM0_BLANKS = str.maketrans(dict.fromkeys(".,!?", " "))

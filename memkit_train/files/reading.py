@@ -18,7 +18,7 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """An escape of half a character: with its other half usual, alone no text."""
 
 
-def malformed(path: Path, line: int, what: str, fix: str = "") -> NoReturn:
+def refuse_line(path: Path, line: int, what: str, fix: str = "") -> NoReturn:
     raise InvalidInput(
         f"{path}, line {line}: {what}",
         why="the file is not in the format that was named",
@@ -46,9 +46,9 @@ def _object(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except json.JSONDecodeError as error:
-        malformed(path, number, f"not JSON ({error.msg} at column {error.colno})")
+        refuse_line(path, number, f"not JSON ({error.msg} at column {error.colno})")
     except (ValueError, RecursionError) as error:
-        malformed(path, number, f"not readable as JSON ({error})")
+        refuse_line(path, number, f"not readable as JSON ({error})")
     return _whole(path, number, value, line)
 
 
@@ -58,7 +58,7 @@ def _whole(path: Path, line: int, value: Any, text: str) -> dict[str, Any]:
         text.encode()
     except UnicodeEncodeError as error:
         byte = ord(text[error.start]) & 0xFF
-        malformed(
+        refuse_line(
             path,
             line + text.count("\n", 0, error.start),
             f"not UTF-8 (there is a byte 0x{byte:02x})",
@@ -68,7 +68,7 @@ def _whole(path: Path, line: int, value: Any, text: str) -> dict[str, Any]:
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
-            malformed(path, line, f"half a character ({error.object[error.start]!r}) is no text")
+            refuse_line(path, line, f"half a character ({error.object[error.start]!r}) is no text")
     return an_object(path, line, value, "the record")
 
 
@@ -86,9 +86,9 @@ def _array(path: Path, file: Any) -> Iterator[tuple[int, dict[str, Any]]]:
                 value, end = decoder.raw_decode(buffer)
             except json.JSONDecodeError as error:
                 if last:
-                    malformed(path, line + error.lineno - 1, f"not JSON ({error.msg}); the file may be cut off")
+                    refuse_line(path, line + error.lineno - 1, f"not JSON ({error.msg}); the file may be cut off")
             except (ValueError, RecursionError) as error:
-                malformed(path, line, f"not readable as JSON ({error})")
+                refuse_line(path, line, f"not readable as JSON ({error})")
             else:
                 yield line, _whole(path, line, value, buffer[:end])
                 line += buffer.count("\n", 0, end)
@@ -97,20 +97,20 @@ def _array(path: Path, file: Any) -> Iterator[tuple[int, dict[str, Any]]]:
         more = file.read(max(_CHUNK, len(buffer)))
         if not more:
             if last or not buffer:
-                malformed(path, line, "the array is not closed; the file may be cut off")
+                refuse_line(path, line, "the array is not closed; the file may be cut off")
             last = True
         buffer += more
 
 
 def need(path: Path, line: int, record: Mapping[str, Any], key: str, kind: type | tuple[type, ...]) -> Any:
     if key not in record:
-        malformed(path, line, f"no {key!r} (there are: {', '.join(sorted(map(str, record)))})")
+        refuse_line(path, line, f"no {key!r} (there are: {', '.join(sorted(map(str, record)))})")
     if not isinstance(record[key], kind):
-        malformed(path, line, f"{key!r} is a {type(record[key]).__name__}")
+        refuse_line(path, line, f"{key!r} is a {type(record[key]).__name__}")
     return record[key]
 
 
-def named(record: Mapping[str, Any], key: str, default: str, repairs: Counter[str]) -> str:
+def read_name(record: Mapping[str, Any], key: str, default: str, repairs: Counter[str]) -> str:
     """A name or an id as text. Null is read as if it were missing, and counted."""
     if key in record and record[key] is None:
         repairs[f"null {key!r} read as missing"] += 1
@@ -119,15 +119,15 @@ def named(record: Mapping[str, Any], key: str, default: str, repairs: Counter[st
 
 def an_object(path: Path, line: int, value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        malformed(path, line, f"{what} is a {type(value).__name__}, expected an object")
+        refuse_line(path, line, f"{what} is a {type(value).__name__}, expected an object")
     return value
 
 
 def role_of(path: Path, line: int, record: Mapping[str, Any], repairs: Counter[str]) -> str:
     """One that the runtime knows, in any case."""
-    role = named(record, "role", "user", repairs).lower()
+    role = read_name(record, "role", "user", repairs).lower()
     if role not in ORIGINS:
-        malformed(path, line, f"there is no role {role!r}", f"use one of {', '.join(sorted(ORIGINS))}")
+        refuse_line(path, line, f"there is no role {role!r}", f"use one of {', '.join(sorted(ORIGINS))}")
     return role
 
 
@@ -139,7 +139,7 @@ def a_list(path: Path, line: int, record: Mapping[str, Any], key: str) -> list[A
 def objects(path: Path, line: int, values: Any, what: str) -> list[dict[str, Any]]:
     """A list of objects: turns, sessions, questions."""
     if not isinstance(values, list):
-        malformed(path, line, f"{what} is a {type(values).__name__}, expected a list")
+        refuse_line(path, line, f"{what} is a {type(values).__name__}, expected a list")
     return [an_object(path, line, one, f"entry {n} of {what}") for n, one in enumerate(values, start=1)]
 
 
@@ -150,7 +150,7 @@ def parse_date(path: Path, line: int, text: str, *formats: str) -> datetime:
         except ValueError:
             continue
         return _within(path, line, at.replace(tzinfo=UTC))
-    return malformed(path, line, f"the date {text!r} is in none of the known forms ({', '.join(formats)})")
+    return refuse_line(path, line, f"the date {text!r} is in none of the known forms ({', '.join(formats)})")
 
 
 def iso(path: Path, line: int, record: Mapping[str, Any], key: str) -> datetime:
@@ -158,12 +158,12 @@ def iso(path: Path, line: int, record: Mapping[str, Any], key: str) -> datetime:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        malformed(path, line, f"the time {text!r} is not ISO 8601")
+        refuse_line(path, line, f"the time {text!r} is not ISO 8601")
     return _within(path, line, at if at.tzinfo else at.replace(tzinfo=UTC))
 
 
 def _within(path: Path, line: int, at: datetime) -> datetime:
     """Far enough from the ends of the calendar to be put into another zone, or a second later."""
     if not 1 < at.year < 9999:
-        malformed(path, line, f"the year {at.year} is out of range")
+        refuse_line(path, line, f"the year {at.year} is out of range")
     return at

@@ -42,7 +42,7 @@ class RunFolder:
             record = read_json(self.file, _MOVE) if self.file.is_file() else {}
             stages = record.get("stages", {})
             if not isinstance(stages, dict) or not all(isinstance(one, dict) for one in stages.values()):
-                raise damaged(self.file, "its stages are no objects", _MOVE)
+                raise damage_error(self.file, "its stages are no objects", _MOVE)
         self.record: JSON = record
 
     @classmethod
@@ -78,7 +78,7 @@ class RunFolder:
     def finished(self) -> bool:
         return bool(self.record.get("outcome"))
 
-    def done(self, stage: str) -> JSON | None:
+    def result_of(self, stage: str) -> JSON | None:
         return self.record.get("stages", {}).get(stage)
 
     def mark(self, stage: str, facts: JSON) -> JSON:
@@ -153,13 +153,13 @@ def read_json(path: Path, fix: str) -> JSON:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise damaged(path, f"{type(error).__name__}: {error}", fix) from error
+        raise damage_error(path, f"{type(error).__name__}: {error}", fix) from error
     if not isinstance(found, dict):
-        raise damaged(path, f"it holds a {type(found).__name__}, no object", fix)
+        raise damage_error(path, f"it holds a {type(found).__name__}, no object", fix)
     return found
 
 
-def damaged(path: Path, why: str, fix: str) -> TrainError:
+def damage_error(path: Path, why: str, fix: str) -> TrainError:
     return TrainError(f"{path.name} in {path.parent} cannot be read", why=why[:300], fix=fix)
 
 

@@ -1,0 +1,1 @@
+"""How answers are scored, in published dialects, and how sure a mean is."""
