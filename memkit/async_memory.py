@@ -302,8 +302,12 @@ class AsyncMemory:
         await self._run(self._memory.trainable, value, user_id=user_id, agent_id=agent_id)
 
     @verb
-    async def erase(self, *, user_id: str) -> EraseReceipt:
-        return await self._run(self._memory.erase, user_id=user_id)
+    async def erase(
+        self, *, user_id: str, turn_id: str | None = None, memory_id: str | None = None, session_id: str | None = None
+    ) -> EraseReceipt:
+        return await self._run(
+            self._memory.erase, user_id=user_id, turn_id=turn_id, memory_id=memory_id, session_id=session_id
+        )
 
     @verb
     async def export(self, path: str | Path, *, user_id: str | None = None) -> int:

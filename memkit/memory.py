@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from memkit.errors import NotFound
 from memkit.inputs import optional_id, path_of, scope_id, text_of, verb, whole_number
 from memkit.models import Bank, Kind, MemoryRecord, Op
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page, ParkedTurn, Problem
-from memkit.runtime import care, writes
+from memkit.runtime import care, erasure, writes
 from memkit.runtime.read_request import AS_OF, ReadRequest
 from memkit.runtime.runtime import Runtime
 from memkit.seams.clock import Clock, Ids
@@ -47,7 +47,7 @@ class Memory:
         explore: float = 0.0,
         keep_turns: str = "all",
         instructions: str = "",
-        redact: Callable[[str], str] | None = None,
+        redact: Callable[[str], str] | Collection[str] | None = None,
         config: Config | Mapping[str, Any] | None = None,
         mode: str | None = None,
         clock: Clock | None = None,
@@ -64,8 +64,8 @@ class Memory:
         keep_turns: whether what was said stays searchable beside the memories drawn from it: "all", "uncovered" (until
             a fact says it) or "none".
         instructions: what to remember, in words; becomes part of the prompts and of their hashes.
-        redact: str -> str, applied to every text that callers hand in (messages, questions, answers, comments) before
-            anything is written.
+        redact: applied to every text that callers hand in (messages, speakers, metadata, questions, answers, comments)
+            before anything is written: str -> str, or names of "keys", "passwords", "cards", "mail", "phone"; "all".
         mode: "split" (extract, then manage each fact) or "fused" (one call); chosen by the model when None.
         """
         self._runtime = Runtime(
@@ -84,11 +84,7 @@ class Memory:
             ids=ids,
             model_options=model_options,
         )
-        try:
-            care.finish_erasures(self._runtime)
-        except BaseException:
-            self._runtime.close()
-            raise
+        erasure.finish_erasures(self._runtime)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -365,10 +361,13 @@ class Memory:
         care.set_trainable(self._runtime.alive(), self._bank(user_id, agent_id), agent_id, value)
 
     @verb
-    def erase(self, *, user_id: str) -> EraseReceipt:
+    def erase(
+        self, *, user_id: str, turn_id: str | None = None, memory_id: str | None = None, session_id: str | None = None
+    ) -> EraseReceipt:
         """Destroy everything of a user: rows, versions, indexes, journal, decisions. Adapters that learned from the
-        user are marked tainted. Cannot be undone."""
-        return care.erase(self._runtime.alive(), scope_id(user_id, "user_id"))
+        user are marked tainted. Cannot be undone. Or of one turn (or `add`, by its trace_id), one memory with the turns
+        that it was drawn from, or one session: the words, what was drawn from them, and whatever showed it."""
+        return erasure.erase(self._runtime.alive(), scope_id(user_id, "user_id"), turn_id, memory_id, session_id)
 
     @verb
     def export(self, path: str | Path, *, user_id: str | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Lists, retries, erasure, the doctor: what keeps a store in order."""
+"""Lists, retries, the doctor: what keeps a store in order."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from memkit.embedders.recorded import Recorded
 from memkit.errors import EmbedderError, EmbedderMismatch, InvalidInput, MemkitError, StoreDamaged
 from memkit.inputs import scope_id
-from memkit.memo import forget_texts
 from memkit.models import JSON, MEMORIES, Bank, MemoryRecord
 from memkit.ops import BankState
-from memkit.results import EraseReceipt, Page, ParkedTurn, Problem
+from memkit.results import Page, ParkedTurn, Problem
 from memkit.runtime.earlier_words import keep_earlier_turns
 from memkit.runtime.read_request import ReadRequest
 from memkit.store import SEALED
@@ -88,41 +87,6 @@ def set_trainable(runtime: Runtime, bank: Bank, agent_id: str | None, value: boo
     if not isinstance(value, bool):
         raise InvalidInput("trainable() takes True or False", fix="memory.trainable(False, user_id=...)")
     runtime.journal.set_trainable(bank.user_id if agent_id is None else bank, value)
-
-
-def finish_erasures(runtime: Runtime) -> None:
-    """What a process that died in the middle of an erasure left to do."""
-    for user_id in runtime.journal.unfinished_erasures():
-        erase(runtime, user_id)
-
-
-def erase(runtime: Runtime, user_id: str) -> EraseReceipt:
-    """The intent first, then adapters, LanceDB (with no projector at work), the journal, caches. Each step can be
-    repeated: an erase that was interrupted is finished by the next process that opens the store."""
-    journal = runtime.journal
-    runtime.traces.flush()
-    journal.begin_erase(user_id)
-    tainted: tuple[str, ...] = ()
-    if runtime.has_adapters:  # before the journal forgets that there is something to finish
-        tainted = tuple(runtime.adapters.taint(journal.subject(user_id)))
-        runtime.adapters.forget(user_id)
-    counts: dict[str, int] = {}
-    with journal.applier_lock():
-        if (runtime.path / "lance").is_dir():
-            counts["rows_in_lancedb"] = runtime.projection.erase(user_id).rows
-        if (runtime.path / SEALED).is_dir():
-            counts["sealed_decisions"] = runtime.trajectories.erase(user_id).rows
-        receipt = journal.erase(user_id)
-    counts |= receipt.counts
-    runtime.reader.forget(user_id)
-    runtime.traces.forget(user_id)
-    if runtime.has_adapters:
-        runtime.adapters.forget(user_id)  # once more: a decision may have been under way
-    forget = getattr(runtime.embedder, "forget", None)
-    if callable(forget):
-        forget()
-    forget_texts()
-    return EraseReceipt(receipt.subject, counts, tainted)
 
 
 def stats(runtime: Runtime) -> dict[str, Any]:
