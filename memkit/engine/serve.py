@@ -103,8 +103,8 @@ def _time(record: MemoryRecord) -> tuple[float, int]:
 
 
 def _once(scored: Sequence[Scored]) -> list[Scored]:
-    """Of a fact and the words that it was drawn from, in the better place of the two: the fact where it says all that the
-    words say; the words where the fact says less; the fact first where it was rewritten since; else both."""
+    """Of a fact and the words that it was drawn from, in the better place of the two: the fact where it says all
+    that the words say; the words where the fact says less; the fact first where it was rewritten since; else both."""
     facts, words = _by_turn(scored, "fact"), _by_turn(scored, "turn")
     if not facts or not words:
         return list(scored)
