@@ -135,6 +135,7 @@ class AsyncMemory:
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
         expand: str | None = None,
+        min_score: float | None = None,
     ) -> Hits:
         return await self._run(
             self._memory.search,
@@ -147,6 +148,7 @@ class AsyncMemory:
             filters=filters,
             as_of=as_of,
             expand=expand,
+            min_score=min_score,
         )
 
     @verb
@@ -162,6 +164,8 @@ class AsyncMemory:
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
+        expand: str | None = None,
+        min_score: float | None = None,
     ) -> ContextBlock:
         return await self._run(
             self._memory.context,
@@ -174,6 +178,8 @@ class AsyncMemory:
             session_id=session_id,
             filters=filters,
             as_of=as_of,
+            expand=expand,
+            min_score=min_score,
         )
 
     @verb
@@ -186,6 +192,7 @@ class AsyncMemory:
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
+        max_tokens: int | None = None,
     ) -> Answer:
         return await self._run(
             self._memory.answer,
@@ -195,6 +202,7 @@ class AsyncMemory:
             session_id=session_id,
             filters=filters,
             as_of=as_of,
+            max_tokens=max_tokens,
         )
 
     @verb
@@ -294,8 +302,12 @@ class AsyncMemory:
         await self._run(self._memory.trainable, value, user_id=user_id, agent_id=agent_id)
 
     @verb
-    async def erase(self, *, user_id: str) -> EraseReceipt:
-        return await self._run(self._memory.erase, user_id=user_id)
+    async def erase(
+        self, *, user_id: str, turn_id: str | None = None, memory_id: str | None = None, session_id: str | None = None
+    ) -> EraseReceipt:
+        return await self._run(
+            self._memory.erase, user_id=user_id, turn_id=turn_id, memory_id=memory_id, session_id=session_id
+        )
 
     @verb
     async def export(self, path: str | Path, *, user_id: str | None = None) -> int:
@@ -314,8 +326,8 @@ class AsyncMemory:
         return await self._run(self._memory.stats)
 
     @verb
-    async def doctor(self, *, repair: bool = False, reembed: bool = False) -> Problems:
-        return await self._run(self._memory.doctor, repair=repair, reembed=reembed)
+    async def doctor(self, *, repair: bool = False, reembed: bool = False, keep_turns: bool = False) -> Problems:
+        return await self._run(self._memory.doctor, repair=repair, reembed=reembed, keep_turns=keep_turns)
 
     async def close(self) -> None:
         """Drain and close. Safe to call twice."""

@@ -35,6 +35,8 @@ class Config:
     """Earlier turns of the session shown to the extractor as context only."""
     answer_candidates: int = 60
     """Memories shown for an answer at most; 30 of them from one person."""
+    answer_tokens: int = 7_000
+    """Tokens of the memories shown for an answer, at most; 0 for no limit."""
     preselect_from: int = 200_000
     """Live memories above which LanceDB pre-selects before the exact scorer ranks. Below, a bank that is read is held
     in memory as a whole."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from memkit.errors import NotFound
 from memkit.inputs import optional_id, path_of, scope_id, text_of, verb, whole_number
 from memkit.models import Bank, Kind, MemoryRecord, Op
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page, ParkedTurn, Problem
-from memkit.runtime import care, writes
+from memkit.runtime import care, erasure, writes
 from memkit.runtime.read_request import AS_OF, ReadRequest
 from memkit.runtime.runtime import Runtime
 from memkit.seams.clock import Clock, Ids
@@ -47,7 +47,7 @@ class Memory:
         explore: float = 0.0,
         keep_turns: str = "all",
         instructions: str = "",
-        redact: Callable[[str], str] | None = None,
+        redact: Callable[[str], str] | Collection[str] | None = None,
         config: Config | Mapping[str, Any] | None = None,
         mode: str | None = None,
         clock: Clock | None = None,
@@ -64,8 +64,8 @@ class Memory:
         keep_turns: whether what was said stays searchable beside the memories drawn from it: "all", "uncovered" (until
             a fact says it) or "none".
         instructions: what to remember, in words; becomes part of the prompts and of their hashes.
-        redact: str -> str, applied to every text that callers hand in (messages, questions, answers, comments) before
-            anything is written.
+        redact: applied to every text that callers hand in (messages, speakers, metadata, questions, answers, comments)
+            before anything is written: str -> str, or names of "keys", "passwords", "cards", "mail", "phone"; "all".
         mode: "split" (extract, then manage each fact) or "fused" (one call); chosen by the model when None.
         """
         self._runtime = Runtime(
@@ -84,11 +84,7 @@ class Memory:
             ids=ids,
             model_options=model_options,
         )
-        try:
-            care.finish_erasures(self._runtime)
-        except BaseException:
-            self._runtime.close()
-            raise
+        erasure.finish_erasures(self._runtime)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -187,10 +183,12 @@ class Memory:
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
         expand: str | None = None,
+        min_score: float | None = None,
     ) -> Hits:
-        """The k best memories. as_of: a sequence number (what the store knew) or a time (what had been said)."""
+        """The k best memories. as_of: a sequence number (what the store knew) or a time (what had been said).
+        min_score: leave out hits whose `relevance` is below it. expand="sources": with the turns they came from."""
         words = self._words(query, "the query")
-        ask = self._ask(words, user_id, agent_id, k, kinds, session_id, filters, as_of, expand)
+        ask = self._ask(words, user_id, agent_id, k, kinds, session_id, filters, as_of, expand, min_score)
         return self._runtime.alive().asking.search(ask)
 
     @verb
@@ -206,10 +204,14 @@ class Memory:
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
+        expand: str | None = None,
+        min_score: float | None = None,
     ) -> ContextBlock:
-        """A block to put into a prompt: dated, chronological, rendered as data, never over max_tokens."""
+        """A block to put into a prompt: dated, chronological, rendered as data, never over max_tokens. Empty where
+        nothing that was said bears on the query, as far as the embedder can tell; min_score, instead: only what has
+        that `relevance`. expand="sources": `block.hits` carry the turns they came from."""
         words = self._words(query, "the query")
-        ask = self._ask(words, user_id, agent_id, k, kinds, session_id, filters, as_of)
+        ask = self._ask(words, user_id, agent_id, k, kinds, session_id, filters, as_of, expand, min_score)
         budget = whole_number(max_tokens, "max_tokens", 1, 1_000_000)
         return self._runtime.alive().asking.context(ask, budget)
 
@@ -223,11 +225,14 @@ class Memory:
         session_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
+        max_tokens: int | None = None,
     ) -> Answer:
-        """Answer from memory with the configured model; says which memories it used."""
+        """Answer from memory with the configured model; says which memories it used. max_tokens: of the memories that
+        it is shown, instead of `Config.answer_tokens`."""
         words, shown = self._words(question, "the question"), self._runtime.config.answer_candidates
         ask = self._ask(words, user_id, agent_id, shown, None, session_id, filters, as_of)
-        return self._runtime.alive().asking.answer(ask)
+        budget = None if max_tokens is None else whole_number(max_tokens, "max_tokens", 1, 1_000_000)
+        return self._runtime.alive().asking.answer(ask, budget)
 
     @verb
     def get(self, id: str, *, user_id: str) -> MemoryRecord:
@@ -356,10 +361,13 @@ class Memory:
         care.set_trainable(self._runtime.alive(), self._bank(user_id, agent_id), agent_id, value)
 
     @verb
-    def erase(self, *, user_id: str) -> EraseReceipt:
+    def erase(
+        self, *, user_id: str, turn_id: str | None = None, memory_id: str | None = None, session_id: str | None = None
+    ) -> EraseReceipt:
         """Destroy everything of a user: rows, versions, indexes, journal, decisions. Adapters that learned from the
-        user are marked tainted. Cannot be undone."""
-        return care.erase(self._runtime.alive(), scope_id(user_id, "user_id"))
+        user are marked tainted. Cannot be undone. Or of one turn (or `add`, by its trace_id), one memory with the turns
+        that it was drawn from, or one session: the words, what was drawn from them, and whatever showed it."""
+        return erasure.erase(self._runtime.alive(), scope_id(user_id, "user_id"), turn_id, memory_id, session_id)
 
     @verb
     def export(self, path: str | Path, *, user_id: str | None = None) -> int:
@@ -395,9 +403,10 @@ class Memory:
         return care.stats(self._runtime.alive())
 
     @verb
-    def doctor(self, *, repair: bool = False, reembed: bool = False) -> Problems:
-        """Check journal, projection and adapters against each other; repair rebuilds LanceDB from the journal."""
-        return care.doctor(self._runtime.alive(), repair=repair, reembed=reembed)
+    def doctor(self, *, repair: bool = False, reembed: bool = False, keep_turns: bool = False) -> Problems:
+        """Check journal, projection and adapters against each other; repair rebuilds LanceDB from the journal.
+        keep_turns: also make searchable what was said to a version that kept no words, but for what has ended since."""
+        return care.doctor(self._runtime.alive(), repair=repair, reembed=reembed, keep_turns=keep_turns)
 
     def close(self) -> None:
         """Drain and close. Safe to call twice."""

@@ -34,6 +34,8 @@ class Hit:
     signals: Mapping[str, float] = field(default_factory=dict[str, float])
     sources: tuple[Turn, ...] = ()
     """The turns it came from, with `expand="sources"`."""
+    relevance: float = 0.0
+    """How likely it bears on the question, 0 to 1; unlike `score` it means the same in every bank."""
 
     @property
     def text(self) -> str:

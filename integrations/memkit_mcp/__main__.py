@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("--agent")
     parser.add_argument("--model")
     parser.add_argument("--embedder")
+    parser.add_argument("--redact", help="what is not to be written: keys,passwords,cards,mail,phone, or all")
     args = parser.parse_args()
 
     def open_memory() -> Memory:
@@ -29,7 +30,7 @@ def main() -> int:
         from memkit.runtime.store_embedder import embedder_for
 
         embedder = embedder_for(args.store, args.embedder, embeds=True)
-        return Memory(args.store, model=args.model, embedder=embedder)
+        return Memory(args.store, model=args.model, embedder=embedder, redact=args.redact)
 
     try:
         serve_stdio(open_memory, Tenant(args.user, args.agent))

@@ -267,12 +267,12 @@ class Registry:
 
     # ---- erased subjects -----------------------------------------------------------------------------------
 
-    def taint(self, subject: str) -> list[str]:
-        """Mark every adapter that learned from this (opaque) subject. Returns their digests."""
+    def taint(self, subject: str, only: Iterable[str] | None = None) -> list[str]:
+        """Mark every adapter that learned from this (opaque) subject, or of those only some. Returns their digests."""
         from memkit.adapters.verify import read_manifest
 
         hit: list[str] = []
-        for digest in self.digests():
+        for digest in self.digests() if only is None else only:
             with suppress(AdapterRejected):
                 data = read_manifest(self.root / digest).data
                 if data is not None and subject in data.subjects:

@@ -36,6 +36,7 @@ Embedder = Annotated[
     str | None, typer.Option("--embedder", help='"hash", "minilm", "openai:NAME"; without it, the store\'s own.')
 ]
 
+
 DEFAULT_STORE = Path("./memory")
 
 
@@ -47,6 +48,7 @@ def open_store(
     *,
     create: bool = False,
     embeds: bool = False,
+    redact: str | None = None,
 ) -> Memory:
     """Only what adds to a store may begin one: a mistyped path is an error, not an empty store. What embeds nothing
     works for every store, whatever its embedder is: no model is loaded."""
@@ -55,7 +57,7 @@ def open_store(
     options: dict[str, Any] = {"base_url": base_url} if base_url else {}
     chosen = store_embedder.embedder_for(store, embedder, embeds=embeds)
     # Turns that the app accepted are the app's to decide, with its own model: looking at a store decides nothing.
-    return Memory(store, model=model, embedder=chosen, config={"workers": 0}, **options)
+    return Memory(store, model=model, embedder=chosen, redact=redact, config={"workers": 0}, **options)
 
 
 def there(store: Path) -> None:
@@ -89,13 +91,14 @@ def add(
     model: Model = None,
     base_url: BaseUrl = None,
     embedder: Embedder = None,
+    redact: servers.Redact = None,
     json: Json = False,
 ) -> None:
     """Remember something that was said."""
     said: dict[str, Any] = {"role": "user", "content": read_piped() if text == "-" else text}
     if speaker:
         said["name"] = speaker
-    with open_store(store, model, base_url, embedder, create=True, embeds=infer) as memory:
+    with open_store(store, model, base_url, embedder, create=True, embeds=infer, redact=redact) as memory:
         result = memory.add(said, user_id=user, agent_id=agent, session_id=session, at=at, infer=infer)
     if json:
         show.as_json(result)
@@ -277,14 +280,18 @@ def retry(
 def erase(
     user: User,
     store: Store = DEFAULT_STORE,
+    turn: Annotated[str | None, typer.Option("--turn", help="Only this turn, or `add` by its trace id.")] = None,
+    memory_id: Annotated[str | None, typer.Option("--memory", help="Only this memory and its turns.")] = None,
+    session: Annotated[str | None, typer.Option("--session", help="Only this session.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     json: Json = False,
 ) -> None:
-    """Destroy everything of a user, beyond undo."""
-    if not yes and not typer.confirm(f"Destroy every trace of {user!r}? This cannot be undone."):
+    """Destroy everything of a user, or of a turn, memory or session, with all that was drawn from it, beyond undo."""
+    named = next((f"{one!r} of {user!r}" for one in (turn, memory_id, session) if one is not None), repr(user))
+    if not yes and not typer.confirm(f"Destroy every trace of {named}? This cannot be undone."):
         raise typer.Exit(4)
     with open_store(store) as memory:
-        receipt = memory.erase(user_id=user)
+        receipt = memory.erase(user_id=user, turn_id=turn, memory_id=memory_id, session_id=session)
     if json:
         show.as_json(receipt)
     else:
@@ -383,6 +390,7 @@ def doctor(
     store: Annotated[Path, typer.Argument(help="Folder of the store.")] = DEFAULT_STORE,
     repair: Annotated[bool, typer.Option("--repair", help="Rebuild LanceDB where it differs.")] = False,
     reembed: Annotated[bool, typer.Option("--reembed", help="Embed everything anew with --embedder.")] = False,
+    keep_turns: Annotated[bool, typer.Option("--keep-turns", help="Make words of before 0.2 searchable.")] = False,
     embedder: Embedder = None,
     json: Json = False,
 ) -> None:
@@ -391,8 +399,8 @@ def doctor(
     if reembed:
         found = adopt_embedder(store, to_adopt(store, embedder))
     else:
-        with open_store(store, embedder=embedder, embeds=repair) as memory:
-            found = memory.doctor(repair=repair)
+        with open_store(store, embedder=embedder, embeds=repair or keep_turns) as memory:
+            found = memory.doctor(repair=repair, keep_turns=keep_turns)
     open_ones = [problem for problem in found if not problem.repaired]
     if json:
         show.as_json(found)

@@ -23,6 +23,9 @@ BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Endpoint of an 
 Embedder = Annotated[
     str | None, typer.Option("--embedder", help='"hash", "minilm", "openai:NAME"; without it, the store\'s own.')
 ]
+Redact = Annotated[
+    str | None, typer.Option("--redact", help='What is not to be written: "keys,passwords,cards,mail,phone", or "all".')
+]
 Host = Annotated[str, typer.Option("--host", help="Beyond 127.0.0.1, put TLS in front.")]
 Port = Annotated[int, typer.Option("--port", min=1, max=65_535)]
 Tokens = Annotated[Path | None, typer.Option("--tokens", envvar="MEMKIT_TOKENS", help='JSON file: {"TOKEN": "USER"}.')]
@@ -42,12 +45,13 @@ def serve(
     model: Model = None,
     base_url: BaseUrl = None,
     embedder: Embedder = None,
+    redact: Redact = None,
 ) -> None:
     """Serve a user's memory over MCP: stdio, or HTTP behind tokens."""
     plug: Any = importlib.import_module("memkit_mcp")
 
     def open_memory() -> Memory:
-        return open_served(store, model, base_url, embedder)
+        return open_served(store, model, base_url, embedder, redact)
 
     if http:
         tenants = tenants_of(tokens, user, agent)
@@ -80,10 +84,11 @@ def proxy(
     model: Model = None,
     base_url: BaseUrl = None,
     embedder: Embedder = None,
+    redact: Redact = None,
 ) -> None:
     """Give memory to any app that speaks the OpenAI or Anthropic API: point its base URL here."""
     plug: Any = importlib.import_module("memkit_openai")
-    with open_served(store, model, base_url, embedder) as memory:
+    with open_served(store, model, base_url, embedder, redact) as memory:
         plug.serve_proxy(
             memory,
             upstream,
@@ -95,12 +100,15 @@ def proxy(
         )
 
 
-def open_served(store: Path, model: str | None, base_url: str | None, embedder: str | None) -> Memory:
+def open_served(
+    store: Path, model: str | None, base_url: str | None, embedder: str | None, redact: str | None
+) -> Memory:
     from memkit.memory import Memory
     from memkit.runtime.store_embedder import embedder_for
 
     options: dict[str, Any] = {"base_url": base_url} if base_url else {}
-    return Memory(store, model=model, embedder=embedder_for(store, embedder, embeds=True), **options)
+    chosen = embedder_for(store, embedder, embeds=True)
+    return Memory(store, model=model, embedder=chosen, redact=redact, **options)
 
 
 def tenants_of(tokens: Path | None, user: str | None, agent: str | None) -> Tenants | None:

@@ -10,9 +10,13 @@ from memkit.engine.call import ModelCall, Routing, ask_until_readable
 from memkit.engine.drive import Steps
 from memkit.engine.served_with import ServedWith
 from memkit.errors import BadReply, MemkitError, ModelError
-from memkit.retrieval import Scored
+from memkit.retrieval import Scored, estimate_tokens
 from memkit.roles import AnswerDraft, Answerer, Prompt, Shown
+from memkit.roles.answerer import SHOWN_CHARS
 from memkit.seams.backbone import GenReply, Sampling
+
+_LINE_TOKENS = 8
+"""Number, date and quotes of a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +60,11 @@ def answer(
     routing: Routing,
     sampling: Sampling,
 ) -> Steps[Answered]:
-    """`candidates`: the best `served.answer_candidates` memories, best first."""
+    """`candidates`: the best `served.answer_candidates` memories, best first; as many as `served.answer_tokens` allow
+    are shown."""
     role = Answerer(served.instructions, served.style("answerer"))
-    shown = [Shown(n, one.record, one.score, one.signals) for n, one in enumerate(candidates, start=1)]
+    fitting = _fitting(candidates, served.answer_tokens)
+    shown = [Shown(n, one.record, one.score, one.signals) for n, one in enumerate(fitting, start=1)]
     prompt = role.render(question, shown, now)
     call = ModelCall.of(
         prompt,
@@ -73,3 +79,16 @@ def answer(
     except (ModelError, BadReply):
         return Answered(None, call)
     return Answered(draft, call)
+
+
+def _fitting(candidates: Sequence[Scored], tokens: int) -> Sequence[Scored]:
+    """The best whose lines take so many tokens together; 0: all."""
+    if not tokens:
+        return candidates
+    spent, fitting = 0, list[Scored]()
+    for one in candidates:
+        spent += estimate_tokens(one.record.text[:SHOWN_CHARS]) + _LINE_TOKENS
+        if spent > tokens:
+            break
+        fitting.append(one)
+    return fitting

@@ -18,7 +18,7 @@ from memkit.engine.call import ModelCall, Parse, Routing, ask_until_readable
 from memkit.engine.drive import Steps
 from memkit.engine.served_with import ServedWith
 from memkit.engine.shortlist import Shortlist
-from memkit.engine.words import asked_to_end, words_that_are_covered, words_that_end
+from memkit.engine.words import as_they_stand, asked_to_end, words_that_are_covered, words_that_end
 from memkit.errors import Conflict, MemkitError, ModelError, NotFound, OpRejected
 from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn
 from memkit.ops import EDITION, Context, check_batch, check_caps, resolve
@@ -49,6 +49,8 @@ class Task:
     """When what is added from these turns ends."""
     edition: int = EDITION
     """The rules of deciding; recorded with each decision."""
+    was_kept: Callable[[Turn], bool] = lambda turn: False
+    """Whether the words of an earlier turn were kept (`keep_turns="all"`): then what was ended of them is not shown."""
     hide_covered: bool = False
     """Whether the words of these turns are hidden where a fact says them (`keep_turns="uncovered"`)."""
 
@@ -99,7 +101,7 @@ def _split(
     task: Task, served: ServedWith, embedder: Embedder, calls: list[ModelCall]
 ) -> Steps[tuple[list[OpDraft], list[Fact]]]:
     extractor = Extractor(served.instructions, served.style("extractor"))
-    prompt = extractor.render(task.turns, task.context_turns)
+    prompt = extractor.render(task.turns, _earlier(task))
     facts = yield from ask_until_readable(_call(task, prompt, (), calls), extractor.parse, served.reasks)
     manager = Manager(served.instructions, served.style("manager"))
     shortlist = _shortlist(task, embedder)
@@ -119,7 +121,7 @@ def _fused(task: Task, served: ServedWith, embedder: Embedder, calls: list[Model
     shortlist = _shortlist(task, embedder)
     shown = shortlist.pick(task.live, texts, each=served.candidates, room=served.fused_candidates)
     role = Fused(served.instructions, served.style("fused"))
-    prompt = role.render(task.turns, shown, task.context_turns)
+    prompt = role.render(task.turns, shown, _earlier(task))
     shown = tuple(prompt.view.shown)  # the prompt's budget may have cut some
     call = _call(task, prompt, shown, calls)
     yield from _ask_for_ops(task, served, call, role.parse, task.live)
@@ -183,6 +185,13 @@ def _call(task: Task, prompt: Prompt, shown: Sequence[Shown], calls: list[ModelC
     )
     calls.append(call)
     return call
+
+
+def _earlier(task: Task) -> Sequence[Turn]:
+    """The turns before these, as a prompt shows them. (What they bring of memories is there still, and is shown.)"""
+    if task.edition < 3:
+        return task.context_turns
+    return as_they_stand(task.context_turns, task.live.state.get, task.was_kept, task.now)
 
 
 def _shortlist(task: Task, embedder: Embedder) -> Shortlist:

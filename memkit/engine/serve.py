@@ -8,19 +8,24 @@ same, the newer comes first: people seldom say that they change their minds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from memkit.memo import remember
 from memkit.models import MemoryRecord
 from memkit.retrieval import BankIndex, Query, RankerWeights, Scored, rank
 from memkit.retrieval.weights import DEFAULT
-from memkit.text.words import terms
+from memkit.text.passages import excerpt
+from memkit.text.words import denies, terms
 
-_MORE = 20
-"""Rows looked at beyond those that are served: what is said twice makes room for others."""
+_LOOKED_THROUGH, _MORE = 4, 20
+"""Rows looked at for each that is served, and beyond: what is said twice, and other windows of a turn, make room."""
 _CARRIED = 0.8
-"""Share of the words of the one that the other must have to say the same."""
+"""Share of the words of the one that the other must have to say the same; of its names, numbers and negations, all."""
+_WITH_SOURCES, _EXCERPT, _WINDOWS = 5, 240, 8
+"""Facts that bring their words, letters of the excerpt, windows of a long turn that are looked through for it."""
 _ALIKE, _OF_QUESTION, _LOOKED_AT = 0.5, 2, 24
 """Two of the best rows are about the same thing where the shorter has this share of its words in common with the other,
 so many words of the question (or all it has) among them."""
@@ -28,8 +33,50 @@ so many words of the question (or all it has) among them."""
 
 def serve(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> list[Scored]:
     """The best rows for a question, best first."""
-    scored = rank(index, replace(query, k=2 * query.k + _MORE), weights)
-    return newest_first(_once(scored), _content(query.text))[: query.k]
+    scored = rank(index, replace(query, k=_LOOKED_THROUGH * query.k + _MORE), weights)
+    return newest_first(_once(_best_windows(scored)), _content(query.text))[: query.k]
+
+
+def _best_windows(scored: Sequence[Scored]) -> list[Scored]:
+    """Of the windows of a long turn, the best: the others would take the places of other turns."""
+    seen: set[str] = set()
+    return [one for one in scored if not (one.record.kind == "turn" and _seen(one.record.source_turns[0], seen))]
+
+
+def _seen(turn_id: str, seen: set[str]) -> bool:
+    found = turn_id in seen
+    seen.add(turn_id)
+    return found
+
+
+def with_sources(index: BankIndex, scored: Sequence[Scored], now: datetime) -> list[Scored]:
+    """The same, the best facts each followed by an excerpt of the words it was last drawn from, where they say more."""
+    out: list[Scored] = []
+    served = {turn for one in scored if one.record.kind == "turn" for turn in one.record.source_turns}
+    left = _WITH_SOURCES
+    for one in scored:
+        out.append(one)
+        turn = one.record.source_turns[-1] if one.record.kind == "fact" and one.record.source_turns else None
+        if left and turn is not None and turn not in served:
+            left -= 1
+            served.add(turn)
+            source = _source(index, one.record, now)
+            if source is not None and not carries(one.record.text, source.text):
+                out.append(replace(one, record=source))
+    return out
+
+
+def _source(index: BankIndex, fact: MemoryRecord, now: datetime) -> MemoryRecord | None:
+    """What the bank still has of the turn, as far as it is about the fact."""
+    turn = fact.source_turns[-1]
+    ids = {turn, *(f"{turn}.{number}" for number in range(1, _WINDOWS))}
+    rows = index.rows.pick(index.rows.rows_of(ids))
+    windows = [row for row in rows if row.kind == "turn" and (row.expires_at is None or row.expires_at > now)]
+    if not windows:
+        return None
+    wanted = _content(fact.text)
+    best = max(windows, key=lambda row: len(wanted & _content(row.text)))
+    return replace(best, text=excerpt(best.text, wanted, _EXCERPT))
 
 
 def newest_first(scored: Sequence[Scored], asked: frozenset[str]) -> list[Scored]:
@@ -56,29 +103,45 @@ def _time(record: MemoryRecord) -> tuple[float, int]:
 
 
 def _once(scored: Sequence[Scored]) -> list[Scored]:
-    facts: dict[str, list[Scored]] = {}
-    for one in scored:
-        if one.record.kind == "fact":
-            for turn in one.record.source_turns:
-                facts.setdefault(turn, []).append(one)
-    if not facts:
+    """Of a fact and the words that it was drawn from, in the better place of the two: the fact where it says all
+    that the words say; the words where the fact says less; the fact first where it was rewritten since; else both."""
+    facts, words = _by_turn(scored, "fact"), _by_turn(scored, "turn")
+    if not facts or not words:
         return list(scored)
     served: dict[str, Scored] = {}
-    told: set[str] = set()
     for one in scored:
-        if one.record.kind != "turn":
-            if one.record.id not in told:
-                served.setdefault(one.record.id, one)
-            continue
-        drawn = [fact for turn in one.record.source_turns for fact in facts.get(turn, ())]
-        whole = [fact for fact in drawn if _carries(fact.record.text, one.record.text)]
-        for fact in drawn:
-            if fact in whole or _supersedes(fact.record, one.record):
-                served.setdefault(fact.record.id, replace(fact, score=max(fact.score, one.score)))
-        if not whole:
-            served.setdefault(one.record.id, one)
-            told |= {fact.record.id for fact in drawn if _carries(one.record.text, fact.record.text)}
+        record = one.record
+        turns = facts if record.kind == "turn" else words if record.kind == "fact" else {}
+        beside = [other for turn in record.source_turns for other in turns.get(turn, ())]
+        first, stands = _beside(one, beside)
+        for other in first:
+            served.setdefault(other.record.id, replace(other, score=max(other.score, one.score)))
+        if stands:
+            served.setdefault(record.id, one)
     return list(served.values())
+
+
+def _beside(one: Scored, beside: Sequence[Scored]) -> tuple[list[Scored], bool]:
+    """What is served before `one`, given the words of a fact or the facts of words; and whether `one` is served."""
+    if one.record.kind == "fact":
+        saying = [words for words in beside if _says_no_more(one.record, words.record)]
+        return saying[:1], not saying
+    carrying = [fact for fact in beside if carries(fact.record.text, one.record.text)]
+    newer = [fact for fact in beside if _supersedes(fact.record, one.record)]
+    return [*carrying, *newer], not carrying
+
+
+def _by_turn(scored: Sequence[Scored], kind: str) -> dict[str, list[Scored]]:
+    found: dict[str, list[Scored]] = {}
+    for one in scored:
+        if one.record.kind == kind:
+            for turn in one.record.source_turns:
+                found.setdefault(turn, []).append(one)
+    return found
+
+
+def _says_no_more(fact: MemoryRecord, words: MemoryRecord) -> bool:
+    return fact.revision == 1 and _shares(words.text, fact.text) and not carries(fact.text, words.text)
 
 
 def _supersedes(fact: MemoryRecord, words: MemoryRecord) -> bool:
@@ -87,7 +150,12 @@ def _supersedes(fact: MemoryRecord, words: MemoryRecord) -> bool:
     return later and not _content(fact.text).isdisjoint(_content(words.text))
 
 
-def _carries(whole: str, part: str) -> bool:
+def carries(whole: str, part: str) -> bool:
+    """Whether a text says all that another says, so that it can stand for it."""
+    return _shares(whole, part) and _exact(part) <= _content(whole) and (denies(whole) or not denies(part))
+
+
+def _shares(whole: str, part: str) -> bool:
     said = _content(part)
     return len(said & _content(whole)) >= _CARRIED * len(said)
 
@@ -97,5 +165,14 @@ def _content(text: str) -> frozenset[str]:
     return frozenset(terms(text)) - _WRITTEN
 
 
+@remember(8_192)
+def _exact(text: str) -> frozenset[str]:
+    """Numbers and names: what no other word can stand for."""
+    numbers = (term for term in _content(text) if any(letter.isdigit() for letter in term))
+    names = terms(" ".join(word for word in _WORD.findall(text) if word[0].isupper()))
+    return frozenset((*numbers, *names)) - _WRITTEN
+
+
+_WORD = re.compile(r"[^\W\d_][\w'’]*")
 _WRITTEN = frozenset(terms("user users user's im ive"))
 """What managers write where people say "I", and what people type for it."""

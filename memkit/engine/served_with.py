@@ -34,6 +34,9 @@ class ServedWith:
     fused_candidates: int = 20
     context_turns: int = 4
     answer_candidates: int = 60
+    answer_tokens: int = 7_000
+    """Of the memories shown for an answer, at most; 0 for no limit. Earlier versions had none, but 60 memories in
+    letters that are not each a token take less."""
 
     def style(self, role: str) -> str:
         return dict(self.styles).get(role, "compact")
@@ -97,6 +100,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "fused_candidates": _number,
     "context_turns": _number,
     "answer_candidates": _number,
+    "answer_tokens": _number,
 }
 
 

@@ -9,6 +9,7 @@ sentences that said it, and what the assistant repeated of them; a request to fo
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from memkit.models import MemoryRecord, OpDraft, Turn
@@ -58,6 +59,26 @@ def rows_of(turn: Turn, get: Callable[[str], MemoryRecord | None]) -> list[Memor
     """The rows that still keep words of this turn."""
     ids = (draft.memory_id for draft in words_of([turn]))
     return [row for row_id in ids if row_id is not None and (row := get(row_id)) is not None]
+
+
+def as_they_stand(
+    turns: Sequence[Turn],
+    get: Callable[[str], MemoryRecord | None],
+    was_kept: Callable[[Turn], bool],
+    now: datetime,
+) -> tuple[Turn, ...]:
+    """Earlier turns, as a prompt may show them: without what was ended of them since. `was_kept`: whether the words of
+    a turn ever became rows; it is asked where some are not there."""
+    found: list[Turn] = []
+    for turn in turns:
+        said = [draft.text for draft in words_of([turn])]
+        rows = [row for row in rows_of(turn, get) if row.expires_at is None or row.expires_at > now]
+        left = [row.text for row in rows]
+        if left == said or not was_kept(turn):
+            found.append(turn)
+        elif left:
+            found.append(replace(turn, text=" ".join(left)))
+    return tuple(found)
 
 
 def row_id(turn_id: str, number: int) -> str:

@@ -7,7 +7,7 @@ import os
 import secrets
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -22,11 +22,13 @@ from memkit.journal.reader import JournalReader
 from memkit.journal.records import (
     Accepted,
     Claim,
+    Doomed,
     ErasureReceipt,
     FeedbackRecord,
     Intake,
     IntakeState,
     JournalProblem,
+    Part,
     Trace,
 )
 from memkit.journal.schema import FORMAT
@@ -287,14 +289,7 @@ class Journal(JournalReader):
         cause: str,
         undoes: Sequence[str],
     ) -> list[Op]:
-        context = operations.Context(
-            bank=bank,
-            decision_id=decision_id,
-            first_seq=oplog.last_seq(tx) + 1,
-            now=self._clock.now(),
-            at=at,
-            cause=cause,
-        )
+        context = operations.Context(bank, decision_id, oplog.last_seq(tx) + 1, self._clock.now(), at, cause)
         return operations.resolve(oplog.SqlBankView(tx, bank_id), drafts, context, undoes)
 
     # -- traces and feedback ---------------------------------------------------------------------------------------
@@ -332,17 +327,24 @@ class Journal(JournalReader):
 
     # -- erasure, care, locks --------------------------------------------------------------------------------------
 
-    def begin_erase(self, user_id: str) -> str:
-        """Record the intent, before the projection is cleaned: `unfinished_erasures` names the user until `erase`."""
+    def begin_erase(self, user_id: str, part: Part | None = None) -> str:
+        """Record the intent, before the projection is cleaned: `unfinished_erasures` names the user, or
+        `unfinished_parts` the part, until it is erased."""
         with self._engine.write() as tx:
-            return erase.begin(tx, user_id, self._ids.new("e"), self._clock.now())
+            return erase.begin(tx, user_id, part, self._ids.new("e"), self._clock.now())
 
-    def erase(self, user_id: str) -> ErasureReceipt:
+    def erase(
+        self, user_id: str, part: Part | None = None, find: Callable[[JournalReader], Doomed] | None = None
+    ) -> ErasureReceipt:
         """Destroy every row of the user, then every byte that the rows left behind. `StoreBusy` when other processes
-        keep the bytes from being overwritten: the rows are gone by then, and the next `erase` or open finishes."""
-        erasure_id = self.begin_erase(user_id)
+        keep the bytes from being overwritten: the rows are gone by then, and the next `erase` or open finishes. Of a
+        `part`, the rows that `find` names: asked inside the transaction, so nothing is drawn from it meanwhile."""
+        erasure_id = self.begin_erase(user_id, part)
         with self._engine.write() as tx:
-            erase.delete_rows(tx, user_id, erasure_id, self._clock.now())
+            if find is None:
+                erase.delete_rows(tx, user_id, erasure_id, self._clock.now())
+            else:
+                erase.delete_part(tx, find(self._within(tx)), erasure_id, self._clock.now())
         self._signal()
         self._finish_scrubbing()
         with self._engine.read() as tx:

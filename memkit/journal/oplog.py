@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from memkit.journal.codec import IMAGE_COLUMNS, OP_COLUMNS, image_from, op_from, op_row
-from memkit.journal.engine import Row, Tx
+from memkit.journal.engine import Tx
 from memkit.models import Bank, MemoryRecord, Op
 
 _INSERT_OP = "INSERT INTO ops VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
@@ -77,13 +77,13 @@ def write_ops(tx: Tx, bank: int, intake: int | None, ops: Sequence[Op]) -> None:
         if op.before is not None:
             tx.run("DELETE FROM heads WHERE bank = ? AND memory_id = ?", (bank, op.memory_id))
         if op.after is not None:
-            tx.run(_INSERT_HEAD, _head_row(bank, op.after))
+            put_head(tx, bank, op.after)
     tx.run("UPDATE banks SET last_seq = ? WHERE id = ?", (ops[-1].seq, bank))
 
 
-def _head_row(bank: int, record: MemoryRecord) -> Row:
+def put_head(tx: Tx, bank: int, record: MemoryRecord) -> None:
     key = bytes.fromhex(record.content_hash)
-    return (bank, record.seq, record.id, record.revision, record.kind, key)
+    tx.run(_INSERT_HEAD, (bank, record.seq, record.id, record.revision, record.kind, key))
 
 
 # -- reading -------------------------------------------------------------------------------------------------------

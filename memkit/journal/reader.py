@@ -11,7 +11,7 @@ from memkit.errors import StoreDamaged
 from memkit.journal import check as checking
 from memkit.journal import erase, intakes, oplog, portable, trail
 from memkit.journal.engine import Reads, Tx
-from memkit.journal.records import ErasureReceipt, FeedbackRecord, IntakeState, Trace, UserInfo
+from memkit.journal.records import ErasureReceipt, FeedbackRecord, IntakeState, Part, Trace, UserInfo
 from memkit.models import JSON, Bank, DecisionRecord, MemoryRecord, Op, Turn
 
 _PAGE = 500
@@ -194,8 +194,10 @@ class JournalReader:
         after: str | None = None,
         limit: int | None = None,
         newest_first: bool = False,
+        gaps: bool = False,
     ) -> list[DecisionRecord]:
-        """In the order they were recorded; `after` is the decision id to go on from."""
+        """In the order they were recorded; `after` is the decision id to go on from. gaps: one whose sealed payload
+        is gone comes with none."""
         with self._engine.read() as tx:
             found = trail.read_decisions(
                 tx,
@@ -207,16 +209,16 @@ class JournalReader:
                 limit=limit,
                 newest_first=newest_first,
             )
-        return self._whole(found)
+        return self._whole(found, gaps)
 
-    def _whole(self, found: Sequence[tuple[int | None, DecisionRecord]]) -> list[DecisionRecord]:
+    def _whole(self, found: Sequence[tuple[int | None, DecisionRecord]], gaps: bool) -> list[DecisionRecord]:
         """With the payloads that were sealed. One that is gone from there is an error, unless its user was erased
         since the journal was read."""
         numbers = [number for number, _ in found if number is not None]
         cold = self.sealed(numbers) if numbers and self.sealed is not None else {}
         out: list[DecisionRecord] = []
         for number, record in found:
-            if number is None:
+            if number is None or (gaps and number not in cold):
                 out.append(record)
             elif number in cold:
                 payload, blobs = cold[number]
@@ -242,10 +244,17 @@ class JournalReader:
         with self._engine.read() as tx:
             return trail.count_unsealed(tx)
 
-    def iter_decisions(self, *, user_id: str | None = None, after: str | None = None) -> Iterator[DecisionRecord]:
-        while page := self.decisions(user_id=user_id, after=after, limit=_PAGE):
+    def iter_decisions(
+        self, *, user_id: str | None = None, after: str | None = None, gaps: bool = False
+    ) -> Iterator[DecisionRecord]:
+        while page := self.decisions(user_id=user_id, after=after, limit=_PAGE, gaps=gaps):
             yield from page
             after = page[-1].decision_id
+
+    def decision_numbers(self, decision_ids: Collection[str]) -> list[int]:
+        """Under which their payloads are sealed."""
+        with self._engine.read() as tx:
+            return trail.numbers(tx, decision_ids)
 
     def blob(self, key: str) -> str:
         with self._engine.read() as tx:
@@ -306,9 +315,18 @@ class JournalReader:
         with self._engine.read() as tx:
             return erase.list_begun(tx)
 
+    def unfinished_parts(self) -> list[tuple[str, Part]]:
+        """Of users who stay: what of them is still to be erased."""
+        with self._engine.read() as tx:
+            return erase.begun_parts(tx)
+
     def erasures(self) -> list[ErasureReceipt]:
         with self._engine.read() as tx:
             return erase.read_receipts(tx, None)
+
+    def _within(self, tx: Tx) -> JournalReader:
+        """This reader as of a transaction."""
+        return _Moment(self, tx)
 
     def dump(self, user_id: str | None = None) -> Generator[JSON]:
         """Every record, each after those that it refers to, all as they are at the first one. What others write

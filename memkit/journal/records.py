@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from memkit.engine.drawn import TakenBack
 from memkit.models import JSON, Bank, Op, Status, Turn
 
 TraceKind = Literal["search", "context", "answer", "observe"]
@@ -109,6 +110,30 @@ class UserInfo:
     turns: int
     last_seq: int
     trainable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of a user is to be erased: turns and memories, by id."""
+
+    turns: tuple[str, ...] = ()
+    memories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """A part of a user with everything that was drawn from it, as it is to be deleted in one transaction."""
+
+    turns: frozenset[str]
+    ops: frozenset[int]
+    silenced: frozenset[int]
+    """Deletions that stay, for what was ended stays ended; they may quote the turn that asked for them."""
+    memories: frozenset[str]
+    """Whose rows in LanceDB go; they are written anew for those that go `back`."""
+    back: tuple[TakenBack, ...]
+    decisions: frozenset[str]
+    traces: frozenset[str]
+    feedback: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,8 @@ TABLES = (
     " bank INTEGER NOT NULL, payload TEXT NOT NULL, source TEXT NOT NULL, created_at INTEGER NOT NULL)",
     "CREATE INDEX feedback_trace ON feedback (trace_id)",
     "CREATE INDEX feedback_bank ON feedback (bank)",
-    # user_id is there only while an erasure is under way; state: begun, deleted, done.
+    # user_id is there only while an erasure is under way; state: begun, deleted, done. counts: what was deleted; while
+    # it is begun, what of the user is to be ({}: everything).
     "CREATE TABLE erasures (n INTEGER PRIMARY KEY, erasure_id TEXT NOT NULL UNIQUE, subject TEXT NOT NULL,"
     " user_id TEXT, state TEXT NOT NULL, counts TEXT NOT NULL, erased_at INTEGER NOT NULL)",
 )

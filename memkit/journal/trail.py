@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from memkit.errors import Conflict, InvalidInput, NotFound
@@ -113,6 +113,11 @@ def count_unsealed(tx: Tx) -> int:
     return row[0] if row else 0
 
 
+def numbers(tx: Tx, decision_ids: Iterable[str]) -> list[int]:
+    rows = (tx.one("SELECT n FROM decisions WHERE decision_id = ?", (one,)) for one in decision_ids)
+    return [row[0] for row in rows if row is not None]
+
+
 def drop_payloads(tx: Tx, numbers: Sequence[int]) -> None:
     """An empty payload says: read it where it was sealed. Prompts that no other decision uses go with it."""
     for number in numbers:
@@ -137,9 +142,10 @@ def read_blob(tx: Tx, key: str) -> str:
 
 
 def write_trace(tx: Tx, trace: Trace) -> None:
-    """A read that began before its user was erased leaves no trace."""
+    """A read that began before an erasure leaves no trace: it may have been served what was erased. One that was
+    written before it and stayed holds nothing of it."""
     created_at = micros(trace.created_at)
-    if _erased_since(tx, trace.bank, created_at):
+    if _erased_since(tx, trace.bank, created_at) and not _stayed(tx, trace.trace_id):
         return
     tx.run(
         "INSERT INTO traces (trace_id, bank, kind, state_seq, payload, created_at) VALUES (?,?,?,?,?,?)"
@@ -203,6 +209,10 @@ def read_feedback(tx: Tx, trace_id: str) -> list[FeedbackRecord]:
         (trace_id,),
     )
     return [FeedbackRecord(row[0], row[1], json.loads(row[2]), row[3], from_micros(row[4])) for row in rows]
+
+
+def _stayed(tx: Tx, trace_id: str) -> bool:
+    return tx.one("SELECT 1 FROM traces WHERE trace_id = ?", (trace_id,)) is not None
 
 
 def _erased_since(tx: Tx, bank: Bank, created_at: int) -> bool:

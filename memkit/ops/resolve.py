@@ -32,7 +32,8 @@ from memkit.ops.state import BankState
 EDITION = 3
 """Of the rules of deciding. Each decision records the one that it was made by, and is replayed by it. In 1, as up to
 version 0.1.0, what was said again took the time of that, and no manager was shown what the EARLIER turns are about.
-Up to 2, nothing that was written was marked as standing."""
+Up to 2, nothing that was written was marked as standing, and EARLIER turns were shown with what had been ended of
+them."""
 FIRST_SOURCES, LATEST_SOURCES = 8, 24
 """Source turns that a memory names at most: the first ones, and the latest."""
 

@@ -23,6 +23,8 @@ class Scored:
     signals: dict[str, float]
     asked: ParsedQuery | None = field(default=None, compare=False, repr=False)
     """The question as read, so that `why` can name the words that matched."""
+    cosine: float = field(default=0.0, compare=False)
+    """Of the question and the memory, not spread over the bank as the signal `meaning` is."""
 
 
 _SILENT = dict.fromkeys(SIGNALS, 0.0)
@@ -39,9 +41,21 @@ def rank(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> li
     chosen = admitted[_best(score[admitted], query.k)]
     signals = _signals(columns, chosen, len(index))
     return [
-        Scored(record, value, own, asked)
-        for record, value, own in zip(index.rows.pick(chosen.tolist()), score[chosen].tolist(), signals, strict=True)
+        Scored(record, value, own, asked, cosine)
+        for record, value, own, cosine in zip(
+            index.rows.pick(chosen.tolist()),
+            score[chosen].tolist(),
+            signals,
+            _cosines(index, query, chosen),
+            strict=True,
+        )
     ]
+
+
+def _cosines(index: BankIndex, query: Query, chosen: NDArray[np.int64]) -> list[float]:
+    if query.vector is None or not index.rows.width:
+        return [0.0] * len(chosen)
+    return index.rows.cosines(query.vector, chosen).tolist()
 
 
 def _signals(columns: dict[str, Floats], chosen: NDArray[np.int64], rows: int) -> list[dict[str, float]]:

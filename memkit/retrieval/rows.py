@@ -118,12 +118,15 @@ class Rows:
         table = self._shelf.vectors
         return table[: self._count] if self._places is None else table[self._places]
 
-    def cosines(self, query: Matrix) -> Floats:
-        """Cosines of unit vectors, to about 1e-4, identical in whatever order the sums are taken."""
+    def cosines(self, query: Matrix, rows: Ints | None = None) -> Floats:
+        """Cosines of unit vectors (of some rows), to about 1e-4, identical in whatever order the sums are taken."""
         asked = np.rint(np.asarray(query, dtype=np.float32).reshape(-1) * np.float32(VECTOR_SCALE))
-        products = self._shelf.vectors[: self._end] @ asked
-        if self._places is not None:
-            products = products.take(self._places)
+        if rows is not None:
+            products = self._shelf.vectors[self._where[rows]] @ asked
+        else:
+            products = self._shelf.vectors[: self._end] @ asked
+            if self._places is not None:
+                products = products.take(self._places)
         return products.astype(np.float64) / float(VECTOR_SCALE * VECTOR_SCALE)
 
     # ---- following a change ------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ VERSION = 1
 PER_SPEAKER = 30
 MAX_CANDIDATES = 60
 ANSWER_CHARS = 400
-_SHOWN_CHARS = 400
+SHOWN_CHARS = 400
 _MAX_USED = 12
 
 _RULES = """\
@@ -103,9 +103,9 @@ class Answerer:
         for speaker, members in groups:
             lines.append(f"Memories from {speaker}:" if speaker else "Memories:")
             for one in members:
-                numbered.append(replace(one, handle=len(numbered) + 1, whole=len(one.record.text) <= _SHOWN_CHARS))
+                numbered.append(replace(one, handle=len(numbered) + 1, whole=len(one.record.text) <= SHOWN_CHARS))
                 record = one.record
-                lines.append(f"{len(numbered)} [{day(record.at)}] {quote(record.text, _SHOWN_CHARS)}")
+                lines.append(f"{len(numbered)} [{day(record.at)}] {quote(record.text, SHOWN_CHARS)}")
         if not lines:
             lines.append("Memories: none.")
         today = f" (asked on {day(now, weekday=True)})" if now else ""

@@ -1,4 +1,4 @@
-"""Lists, retries, erasure, the doctor: what keeps a store in order."""
+"""Lists, retries, the doctor: what keeps a store in order."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from memkit.embedders.recorded import Recorded
 from memkit.errors import EmbedderError, EmbedderMismatch, InvalidInput, MemkitError, StoreDamaged
 from memkit.inputs import scope_id
-from memkit.memo import forget_texts
 from memkit.models import JSON, MEMORIES, Bank, MemoryRecord
 from memkit.ops import BankState
-from memkit.results import EraseReceipt, Page, ParkedTurn, Problem
+from memkit.results import Page, ParkedTurn, Problem
+from memkit.runtime.earlier_words import keep_earlier_turns
 from memkit.runtime.read_request import ReadRequest
 from memkit.store import SEALED
 
@@ -89,41 +89,6 @@ def set_trainable(runtime: Runtime, bank: Bank, agent_id: str | None, value: boo
     runtime.journal.set_trainable(bank.user_id if agent_id is None else bank, value)
 
 
-def finish_erasures(runtime: Runtime) -> None:
-    """What a process that died in the middle of an erasure left to do."""
-    for user_id in runtime.journal.unfinished_erasures():
-        erase(runtime, user_id)
-
-
-def erase(runtime: Runtime, user_id: str) -> EraseReceipt:
-    """The intent first, then adapters, LanceDB (with no projector at work), the journal, caches. Each step can be
-    repeated: an erase that was interrupted is finished by the next process that opens the store."""
-    journal = runtime.journal
-    runtime.traces.flush()
-    journal.begin_erase(user_id)
-    tainted: tuple[str, ...] = ()
-    if runtime.has_adapters:  # before the journal forgets that there is something to finish
-        tainted = tuple(runtime.adapters.taint(journal.subject(user_id)))
-        runtime.adapters.forget(user_id)
-    counts: dict[str, int] = {}
-    with journal.applier_lock():
-        if (runtime.path / "lance").is_dir():
-            counts["rows_in_lancedb"] = runtime.projection.erase(user_id).rows
-        if (runtime.path / SEALED).is_dir():
-            counts["sealed_decisions"] = runtime.trajectories.erase(user_id).rows
-        receipt = journal.erase(user_id)
-    counts |= receipt.counts
-    runtime.reader.forget(user_id)
-    runtime.traces.forget(user_id)
-    if runtime.has_adapters:
-        runtime.adapters.forget(user_id)  # once more: a decision may have been under way
-    forget = getattr(runtime.embedder, "forget", None)
-    if callable(forget):
-        forget()
-    forget_texts()
-    return EraseReceipt(receipt.subject, counts, tainted)
-
-
 def stats(runtime: Runtime) -> dict[str, Any]:
     journal = runtime.journal
     users = journal.users()
@@ -143,7 +108,7 @@ def stats(runtime: Runtime) -> dict[str, Any]:
     }
 
 
-def doctor(runtime: Runtime, *, repair: bool, reembed: bool) -> list[Problem]:
+def doctor(runtime: Runtime, *, repair: bool, reembed: bool, keep_turns: bool = False) -> list[Problem]:
     found = [
         Problem(f"journal_{p.kind}", f"{p.where}: {p.detail}", "restore the journal from a backup")
         for p in runtime.journal.check()
@@ -151,6 +116,9 @@ def doctor(runtime: Runtime, *, repair: bool, reembed: bool) -> list[Problem]:
     if reembed:
         runtime.projector.rebuild(adopt=True)
         return [*found, Problem("reembedded", "every memory was embedded anew", "", repaired=True)]
+    if keep_turns:
+        count = keep_earlier_turns(runtime)
+        found.append(Problem("turns_kept", f"{count} turns of earlier versions are searchable now", "", repaired=True))
     found += _sealed(runtime)
     found += _adapters(runtime)
     damaged: list[Problem] = []

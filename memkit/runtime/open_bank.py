@@ -11,8 +11,9 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from memkit.errors import InvalidText, NotFound
+from memkit.errors import NotFound
 from memkit.models import MEMORIES, Bank, Kind, MemoryRecord, Op, OpDraft, Turn
+from memkit.runtime.redaction import redacted_data
 
 if TYPE_CHECKING:
     from memkit.runtime.runtime import Runtime
@@ -44,15 +45,9 @@ class OpenBank:
         return self._runtime.clock.now()
 
     def redact(self, text: str) -> str:
-        """What may be written of a text that a caller handed in. A blank text has nothing to hide. Unlike a message, a
-        host's own data may be blank once it is redacted, and as long as the host likes."""
-        redact = self._runtime.redact
-        if redact is None or not text.strip():
-            return text
-        made: object = redact(text)
-        if not isinstance(made, str):
-            raise InvalidText(f"what redact() returned is {type(made).__name__}", fix="return a str")
-        return made
+        """What may be written of a text that a caller handed in. Unlike a message, a host's own data may be blank once
+        it is redacted, and as long as the host likes."""
+        return redacted_data(self._runtime.redact, text)
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 

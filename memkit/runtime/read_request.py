@@ -30,6 +30,7 @@ class ReadRequest:
     condition: Condition | None = None
     as_of: AS_OF = None
     expand: str | None = None
+    min_score: float | None = None
 
     @classmethod
     def of(
@@ -43,6 +44,7 @@ class ReadRequest:
         filters: Mapping[str, Any] | None = None,
         as_of: AS_OF | str = None,
         expand: str | None = None,
+        min_score: float | None = None,
     ) -> ReadRequest:
         """Text, scope and number are checked already."""
         if expand not in (None, "sources"):
@@ -53,7 +55,18 @@ class ReadRequest:
 
             condition = parse_filters(filters)
         session = None if session_id is None else scope_id(session_id, "session_id")
-        return cls(text, user_id, agent_id, k, _kinds(kinds), session, condition, _as_of(as_of), expand)
+        least = None if min_score is None else _share(min_score)
+        return cls(text, user_id, agent_id, k, _kinds(kinds), session, condition, _as_of(as_of), expand, least)
+
+
+def _share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InvalidInput(
+            f"min_score is {value!r}",
+            why="it is compared with `hit.relevance`, which lies between 0 and 1",
+            fix="pass 0.05, say, or leave it out",
+        )
+    return float(value)
 
 
 def _as_of(value: Any) -> AS_OF:

@@ -21,7 +21,7 @@ from memkit.engine.core import core
 from memkit.engine.decide import Decided
 from memkit.engine.drive import drive, within
 from memkit.engine.record import decision_record
-from memkit.engine.serve import serve
+from memkit.engine.serve import serve, with_sources
 from memkit.engine.served_with import ServedWith
 from memkit.errors import BadReply, InvalidInput, NoModel, NotFound
 from memkit.journal import FeedbackRecord, Trace
@@ -29,6 +29,7 @@ from memkit.journal.records import TraceKind
 from memkit.models import JSON, Bank, MemoryRecord, digest
 from memkit.results import Answer, ContextBlock, Hit, Hits
 from memkit.retrieval import Query, RankerWeights, Scored, render_context, why
+from memkit.retrieval.relevance import Calibration, calibration_of
 from memkit.runtime.banks import BankReader
 from memkit.runtime.read_request import ReadRequest
 from memkit.runtime.traces import TraceBuffer
@@ -66,14 +67,21 @@ class Asking:
 
     def search(self, ask: ReadRequest) -> Hits:
         live, scored, selection = self._rank(ask)
+        scored = self._relevant(scored, ask.min_score)
         trace_id = self._ids.new("s")
         self._trace("search", trace_id, ask, live, scored, selection)
         return Hits(self._hits(ask, scored), trace_id=trace_id)
 
     def context(self, ask: ReadRequest, max_tokens: int) -> ContextBlock:
         live, scored, selection = self._rank(ask)
+        if ask.min_score is not None:
+            scored = self._relevant(scored, ask.min_score)
+        elif not self._relevant(scored, self._calibration.nothing_bears):
+            scored = []
         trace_id = self._ids.new("c")
         now = ask.as_of if isinstance(ask.as_of, datetime) else self._clock.now()
+        if not (ask.kinds or ask.session_id or ask.condition):
+            scored = with_sources(live.index, scored, now)
         standing = core(live.index, now, kinds=ask.kinds, condition=ask.condition)
         records = [one.record for one in scored]
         block = render_context(records, max_tokens=max_tokens, nonce=trace_id[-8:], core=standing)
@@ -89,7 +97,17 @@ class Asking:
         live, _, _ = self._rank(ask)
         return core(live.index, self._clock.now())
 
-    def answer(self, ask: ReadRequest) -> Answer:
+    @property
+    def _calibration(self) -> Calibration:
+        return calibration_of(self._embedder.identity)
+
+    def _relevant(self, scored: list[Scored], least: float | None) -> list[Scored]:
+        if not least:
+            return scored
+        relevance = self._calibration.relevance
+        return [one for one in scored if relevance(one) >= least]
+
+    def answer(self, ask: ReadRequest, max_tokens: int | None = None) -> Answer:
         """The memories that decide are selected, then answered from; what was shown and cited is kept."""
         backbone = self._backbone()
         if backbone is None:
@@ -104,7 +122,7 @@ class Asking:
             steps = answer(
                 ask.text,
                 pool,
-                self._served(),
+                self._served() if max_tokens is None else replace(self._served(), answer_tokens=max_tokens),
                 decision_id=self._ids.new("d"),
                 state_seq=live.seq,
                 now=self._clock.now(),
@@ -234,6 +252,7 @@ class Asking:
 
     def _hits(self, ask: ReadRequest, scored: Sequence[Scored]) -> list[Hit]:
         turns: dict[str, Any] = {}
+        relevance = self._calibration.relevance
         if ask.expand == "sources":
             wanted = {turn for one in scored for turn in one.record.source_turns}
             found = self._journal.turns(turn_ids=sorted(wanted))
@@ -245,6 +264,7 @@ class Asking:
                 why(one),
                 one.signals,
                 tuple(turns[turn] for turn in one.record.source_turns if turn in turns),
+                round(relevance(one), 4),
             )
             for one in scored
         ]

@@ -16,7 +16,7 @@ from memkit.embedders.recorded import name_of
 from memkit.errors import InvalidInput, NotAStore
 from memkit.journal.disk import MARKER
 from memkit.results import Problem
-from memkit.runtime import care
+from memkit.runtime import care, erasure
 from memkit.runtime.runtime import Runtime
 from memkit.runtime.store_embedder import read_recorded
 
@@ -28,7 +28,7 @@ def adopt_embedder(path: Path, embedder: Any) -> list[Problem]:
         raise NotAStore(f"there is no store at {path}", fix="check the path")
     runtime = Runtime(path, embedder=embedder, config={"workers": 0}, adopting=True)
     try:
-        care.finish_erasures(runtime)
+        erasure.finish_erasures(runtime)
         return care.doctor(runtime, repair=False, reembed=True)
     finally:
         runtime.close()

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -23,6 +23,7 @@ from memkit.journal import Journal
 from memkit.models import Bank, Op
 from memkit.runtime.banks import BankReader
 from memkit.runtime.projector import Projector
+from memkit.runtime.redaction import redact_of
 from memkit.runtime.sealer import Sealer
 from memkit.runtime.store_embedder import check_embedder, is_named, own_embedder
 from memkit.runtime.traces import TraceBuffer
@@ -78,7 +79,7 @@ class Runtime:
         explore: float = 0.0,
         keep_turns: str = "all",
         instructions: str = "",
-        redact: Callable[[str], str] | None = None,
+        redact: Callable[[str], str] | Collection[str] | None = None,
         config: Config | Mapping[str, Any] | None = None,
         mode: str | None = None,
         clock: Clock | None = None,
@@ -92,7 +93,7 @@ class Runtime:
         self.config = Config.of(config)
         self.clock: Clock = clock or SystemClock()
         self.ids: Ids = ids or RandomIds()
-        self.redact = redact
+        self.redact = redact_of(redact)
         self.keep_turns = keep_turns_of(keep_turns)
         self._model, self._model_options = model, dict(model_options or {})
         self._adapters, self.alias, self._instructions, self._mode = adapters, alias, instructions, mode
@@ -175,6 +176,7 @@ class Runtime:
             fused_candidates=config.fused_candidates,
             context_turns=config.context_turns,
             answer_candidates=config.answer_candidates,
+            answer_tokens=config.answer_tokens,
         ).to(self.backbone)
 
     @_Part
@@ -411,8 +413,6 @@ class Runtime:
             from memkit.adapters.registry import alias_name
 
             alias_name(self.alias)
-        if self.redact is not None and not callable(self.redact):
-            raise InvalidConfig("redact must be callable", fix="pass a function str -> str")
         if not isinstance(self._instructions, str):
             raise InvalidConfig("instructions must be text", fix="pass a str that says what to remember")
         if has_surrogates(self._instructions):

@@ -92,7 +92,7 @@ class TurnWriter:
             if state is None:
                 raise NotFound(
                     "the turn is gone",
-                    why="its user was erased while it was being decided",
+                    why="it was erased, or its user was, while it was being decided",
                     fix="add it again, if it is still wanted",
                 )
             if state.status != "pending" or (deadline is not None and time.monotonic() > deadline):
@@ -146,6 +146,7 @@ class TurnWriter:
             sampling=self._sampling,
             weights=self._weights(intake.bank.user_id),
             expires_at=intake.expires_at,
+            was_kept=self._was_kept,
             hide_covered=intake.keep_turns == "uncovered",
         )
         steps = decide(task, self._served, self._embedder)
@@ -220,6 +221,11 @@ class TurnWriter:
         return self._journal.turns(
             bank=intake.bank, session_id=intake.session_id, before=intake.intake_id, limit=self._served.context_turns
         )
+
+    def _was_kept(self, turn: Turn) -> bool:
+        state = self._journal.intake(turn.intake_id)
+        ops = self._journal.ops(user_id=turn.bank.user_id, memory_id=turn.turn_id, limit=1)
+        return state is not None and state.intake.keep_turns == "all" and bool(ops)
 
     def _sampling(self, decision_id: str, role: str) -> Sampling:
         """Greedy, but for the `explore` share of decisions, chosen by hash so that a replay chooses the same."""

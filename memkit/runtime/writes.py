@@ -16,6 +16,7 @@ from memkit.journal import Intake
 from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn, digest
 from memkit.ops import Compensation, Past
 from memkit.results import AddResult
+from memkit.runtime.redaction import redacted_data, redacted_values
 
 if TYPE_CHECKING:
     from memkit.journal import Accepted, IntakeState
@@ -140,7 +141,7 @@ def update(
         "update",
         memory_id,
         None if text is None else runtime.redact_text(text_of(text, "the text", config.max_message_bytes)),
-        metadata=None if metadata is None else json_object(metadata, "metadata", config.max_metadata_bytes),
+        metadata=None if metadata is None else _metadata(runtime, metadata),
         expected_revision=expected_revision,
         origin="api",
         at=now,
@@ -331,7 +332,7 @@ def _intake(
     config, now = runtime.config, runtime.clock.now()
     said = messages(raw, max_bytes=config.max_message_bytes, max_messages=config.max_messages)
     when = now if at is None else aware(at, "at")
-    extra = json_object(metadata, "metadata", config.max_metadata_bytes)
+    extra = _metadata(runtime, metadata)
     session = optional_id(session_id, "session_id")
     key = None if idempotency_key is None else scope_id(idempotency_key, "idempotency_key")
     intake_id = runtime.ids.new("i")
@@ -344,7 +345,7 @@ def _intake(
             role=one.role,
             text=runtime.redact_text(one.text),
             at=when,
-            speaker=one.speaker,
+            speaker=redacted_data(runtime.redact, one.speaker),
             session_id=session,
             origin=one.origin,
             metadata=extra,
@@ -357,6 +358,14 @@ def _intake(
     if infer and kept != "all":
         context["keep_turns"] = kept
     return Intake(intake_id, bank, session, turns, infer, key, now, context)
+
+
+def _metadata(runtime: Runtime, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    limit = runtime.config.max_metadata_bytes
+    found = json_object(given, "metadata", limit)
+    if runtime.redact is None:
+        return found
+    return json_object(redacted_values(runtime.redact, "", found), "metadata", limit)
 
 
 def _episode(turn: Turn, intake: Intake) -> OpDraft:

@@ -40,6 +40,10 @@ def differs(column: str, value: Scalar) -> Any:
     return _expr().col(column) != _expr().lit(value)
 
 
+def none_of(column: str, values: Iterable[Scalar]) -> Any:
+    return ~among(column, values)
+
+
 def every(parts: Iterable[Any]) -> Any | None:
     """All of `parts`; None where there are none."""
     whole: Any | None = None

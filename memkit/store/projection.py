@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from memkit.errors import EmbedderMismatch, NewerFormat, StoreDamaged, StoreFull
 from memkit.filters import Condition
 from memkit.store import schema as layout
-from memkit.store.compile import among, differs, equals, every
+from memkit.store.compile import among, differs, equals, every, none_of
 from memkit.store.lance import Batch, Handle, Schema, forked_after_loading, modules, scan, schema_notes
 from memkit.store.preselect import preselect
 from memkit.store.table import LanceTable, Lock
@@ -245,12 +245,18 @@ class Projection:
         """Destroy every byte of a user, in all versions and indexes; other rows are copied unchanged. Works under
         the exclusive lock; when interrupted, call it again: it starts from whatever version is newest. A table that
         cannot be copied (damaged, or no room) is removed as a whole and comes back from the journal."""
+        return self._erase(equals("user_id", user_id), differs("user_id", user_id))
 
+    def erase_memories(self, ids: Collection[str]) -> EraseReport:
+        """The same for single memories."""
+        return self._erase(among("id", ids), none_of("id", ids))
+
+    def _erase(self, gone: Any, kept: Any) -> EraseReport:
         def work(handle: Handle | None) -> EraseReport:
             found = 0
             if handle is not None:
-                found = _how_many(handle, equals("user_id", user_id))
-                self._table.rewrite(differs("user_id", user_id))
+                found = _how_many(handle, gone)
+                self._table.rewrite(kept)
             return EraseReport(found, self._table.sweep())
 
         try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 
 from memkit.errors import StoreDamaged
 from memkit.models import JSON, micros, to_json
-from memkit.store.compile import above, among, at_most, differs, equals, every
+from memkit.store.compile import above, among, at_most, differs, equals, every, none_of
 from memkit.store.lance import Batch, Handle, Schema, modules
 from memkit.store.table import LanceTable, Lock
 from memkit.store.values import EraseReport, MaintenanceReport, TableProblem, TrajectoryRow
@@ -134,11 +134,15 @@ class Trajectories:
 
     def erase(self, user_id: str) -> EraseReport:
         """As `Projection.erase`."""
+        return self._erase(equals("user_id", user_id), differs("user_id", user_id))
 
+    def erase_decisions(self, seqs: Collection[int]) -> EraseReport:
+        return self._erase(among("seq", seqs), none_of("seq", seqs))
+
+    def _erase(self, gone: Any, kept: Any) -> EraseReport:
         def work(handle: Handle | None) -> EraseReport:
-            mine = equals("user_id", user_id)
-            found = 0 if handle is None else handle.search().where(mine).select(["seq"]).to_arrow().num_rows
-            self._table.rewrite(differs("user_id", user_id), _PAGE)
+            found = 0 if handle is None else handle.search().where(gone).select(["seq"]).to_arrow().num_rows
+            self._table.rewrite(kept, _PAGE)
             return EraseReport(found, self._table.sweep())
 
         return self._table.write(work, exclusive=True)

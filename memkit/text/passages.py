@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+
+from memkit.text.words import terms
 
 WINDOW = 900
 """Letters of a window: what an embedder still reads as a whole."""
@@ -38,6 +40,24 @@ def windows(text: str, size: int = WINDOW) -> list[str]:
             found.append(piece)
             room = size - len(piece)
     return found
+
+
+def excerpt(text: str, wanted: Collection[str], size: int) -> str:
+    """As much of a text as fits `size` letters: the sentences that have most of the `wanted` terms, in their order."""
+    if len(text) <= size:
+        return text
+    parts = sentences(text)
+    order = sorted(range(len(parts)), key=lambda at: -len(set(terms(parts[at])).intersection(wanted)))
+    kept: list[int] = []
+    for at in order:
+        if sum(len(parts[one]) + 3 for one in (*kept, at)) <= size:
+            kept.append(at)
+        elif not kept:
+            return next(_pieces(parts[at], size)) + " …"
+        else:
+            break
+    gaps = ("" if at == 0 else " " if at - 1 in kept else " … " if kept[0] != at else "… " for at in sorted(kept))
+    return "".join(gap + parts[at] for gap, at in zip(gaps, sorted(kept), strict=True)).strip()
 
 
 def _pieces(sentence: str, size: int) -> Iterator[str]:

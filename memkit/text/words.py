@@ -104,6 +104,23 @@ def terms(text: str) -> list[str]:
     return [stem(word) for word in words(text) if word not in STOP_WORDS]
 
 
+_DENIALS = """
+    not no never none nothing nobody nowhere neither nor without cannot dont doesnt didnt isnt arent wasnt werent wont
+    cant couldnt wouldnt shouldnt havent hasnt hadnt aint nicht kein keine keinen keinem keiner nie niemals nichts ohne
+    pas jamais rien aucun sans nunca jamas nada sin non mai niente senza nao nem sem niet geen nooit zonder inte aldrig
+    ingen ikke не нет никогда без ні nigdy bez ne nikdy degil hayir yok ei لا ليس لم لن नहीं नही मत לא אין
+"""
+_NOT = frozenset(_DENIALS.split())
+_NOT_UNSPACED = re.compile("[不没沒無无未勿]|ない|ません|않|못|ไม่")
+
+
+def denies(text: str) -> bool:
+    """Whether a text says of something that it is not so."""
+    return _NOT_UNSPACED.search(text) is not None or any(
+        piece.endswith("n't") or piece.replace("'", "") in _NOT for piece in pieces(text)
+    )
+
+
 def date_words(at: datetime) -> str:
     """How people write dates ("8 May 2023"), so that both words and embeddings can match it."""
     return f"{at.day} {MONTHS[at.month - 1]} {at.year}"

@@ -296,7 +296,7 @@ class _Run:
         ]
         served = self.answerer.served
         if built.everything:
-            served = replace(served, answer_candidates=max((len(bank) for bank in banks), default=0))
+            served = replace(served, answer_candidates=max((len(bank) for bank in banks), default=0), answer_tokens=0)
         found = answer_all(tasks, self.answerer.backbone, self.embedder, served)
         _need_a_reply(found)
         out: list[JSON] = []

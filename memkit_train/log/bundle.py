@@ -340,9 +340,12 @@ class BundleSource(StoreSource):
         """Users of a bundle are known by their opaque ids already."""
         return user_id
 
-    def find_erased(self, subjects: Iterable[str]) -> set[str]:
+    def find_erased(self, subjects: Iterable[str], since: int) -> set[str]:
         """A bundle cannot tell: it holds those who may be learned from now, as they were when it was made."""
         return set()
+
+    def newest_erasure(self) -> int:
+        return 0
 
 
 def embeddings(path: str | Path) -> tuple[dict[str, int], object, str]:

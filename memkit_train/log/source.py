@@ -121,9 +121,15 @@ class StoreSource:
     def subject(self, user_id: str) -> str:
         return self.journal.subject(user_id)
 
-    def find_erased(self, subjects: Iterable[str]) -> set[str]:
-        """Those of these opaque ids whose users are no longer in the store."""
-        return set(subjects) - {self.subject(info.user_id) for info in self.journal.users()}
+    def find_erased(self, subjects: Iterable[str], since: int) -> set[str]:
+        """Those of these opaque ids whose users are no longer in the store, or of whom a part was erased after `since`
+        (as `newest_erasure` said it)."""
+        named = set(subjects)
+        parts = {one.subject for one in self.journal.erasures() if micros(one.erased_at) > since}
+        return named - {self.subject(info.user_id) for info in self.journal.users()} | named & parts
+
+    def newest_erasure(self) -> int:
+        return max((micros(one.erased_at) for one in self.journal.erasures()), default=0)
 
     def list_closed(self) -> dict[str, tuple[str, ...]]:
         """User → agents whose banks may not be learned from; users without such a bank are left out."""

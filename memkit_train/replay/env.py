@@ -205,6 +205,7 @@ class Env:
             sampling=policy.sampling,
             weights=self.weights,
             expires_at=scene.expires_at,
+            was_kept=lambda turn: turn.turn_id in scene.kept,
             edition=scene.edition,
         )
         decided = yield from decide(task, self.served.to(policy.backbone), self.embedder)

@@ -40,6 +40,8 @@ class Scene:
     """What was decided then."""
     expires_at: datetime | None = None
     """When what is added in it ends."""
+    kept: frozenset[str] = frozenset()
+    """Turns before it whose words were kept: what was ended of them is not shown."""
     edition: int = EDITION
     """The rules by which it was decided, and is decided again."""
 
@@ -108,6 +110,7 @@ def _script(episode: Trajectory, bank: Bank) -> Script:
         if decisions and log.status in ("applied", "parked"):
             found.append((decisions[0].state_seq, position, log, decisions))
     found.sort(key=lambda one: one[:2])
+    rows = {op.memory_id for op in ops if op.after is not None and op.after.kind == "turn"}
     scenes: list[Scene] = []
     done = 0
     for state_seq, position, log, decisions in found:
@@ -115,9 +118,9 @@ def _script(episode: Trajectory, bank: Bank) -> Script:
         own: tuple[Op, ...] = ()
         if log.status == "applied" and log.seqs is not None:
             own = tuple(op for op in ops if log.seqs[0] <= op.seq <= log.seqs[1])
-        said = [
-            turn for earlier in logs[:position] for turn in earlier.turns if turn.session_id == log.intake.session_id
-        ]
+        of_talk = [one for one in logs[:position] if one.intake.session_id == log.intake.session_id]
+        said = [turn for one in of_talk for turn in one.turns]
+        kept = {turn.turn_id for one in of_talk if one.intake.keep_turns == "all" for turn in one.turns} & rows
         scenes.append(
             Scene(
                 log.intake.intake_id,
@@ -128,6 +131,7 @@ def _script(episode: Trajectory, bank: Bank) -> Script:
                 before,
                 own,
                 log.intake.expires_at,
+                frozenset(kept),
                 edition_of(decisions[0].payload),
             )
         )

@@ -229,11 +229,12 @@ class _Retraining:
 
     def _collect(self) -> JSON:
         with open_source(self.config) as source:
+            erased = source.newest_erasure()
             found = collect(source, self.config, self.embedder, now=self.now)
             store_id = source.store_id
         rowfile.save(self.run.path / ROWS, found.rows[: self._most(SMOKE_ROWS)])
         rowfile.save(self.run.path / REPLAY, found.replay[: self._most(SMOKE_ROWS)])
-        return found.to_json() | {"store_id": store_id}
+        return found.to_json() | {"store_id": store_id, "erased": erased}
 
     def _train(self, parent: Path | None) -> JSON:
         made = train(
@@ -302,8 +303,9 @@ class _Retraining:
             ),
         )
         with open_source(self.config) as source:
-            for subject in source.find_erased(learned_from):  # while it was trained, or since its parent was
-                self.registry.taint(subject)
+            left = source.find_erased(learned_from, read.get("erased", 0))  # while it was trained
+        for subject in left.union(() if parent is None else self.registry.taints(parent)):
+            self.registry.taint(subject, [made.digest])
         if self.config.data.bundle is not None:
             from memkit_train.log.bundle import put_adapter
 
@@ -331,11 +333,12 @@ def begin(config: TrainConfig, kind: str, *, resume: bool, now: datetime, smoke:
 
 
 def let_go(config: TrainConfig, run: RunFolder) -> None:
-    """Who was erased or opted out since the rows were frozen, with one bank or all of them, is learned from no more:
-    their rows go, and so does everything that was made from them."""
+    """Who was erased or opted out since the rows were frozen, with a part, a bank or all of them, is learned from no
+    more: their rows go, and so does everything that was made from them."""
     read = run.result_of("collect") or {}
     known = read.get("closed", {})
     with open_source(config) as source:
+        newest = source.newest_erasure()
         users = {source.subject(user): user for user in source.users()}
         agents = source.list_closed()
         closed = {
@@ -344,6 +347,7 @@ def let_go(config: TrainConfig, run: RunFolder) -> None:
             if users.get(one) in agents
         }
         partly = {one for one, banks in closed.items() if not set(banks) <= set(known.get(one, ()))}
+        partly |= source.find_erased(read["subjects"], read.get("erased", 0)) & users.keys()
         still = {one.decision_id for subject in partly for one in source.decisions(user_id=users[subject])}
     gone = set(read["subjects"]) - users.keys()
     if gone or partly:
@@ -355,9 +359,9 @@ def let_go(config: TrainConfig, run: RunFolder) -> None:
         for folder in ("train", "polish"):
             shutil.rmtree(run.path / folder, ignore_errors=True)
         run.forget("train", "polish", "evaluate")
-    if gone or closed != known:
+    if gone or partly or closed != known:
         left = {"subjects": sorted(set(read["subjects"]) - gone), "let_go": len(gone)} if gone else {}
-        run.mark("collect", read | left | {"closed": closed})
+        run.mark("collect", read | left | {"closed": closed, "erased": newest})
 
 
 @contextlib.contextmanager

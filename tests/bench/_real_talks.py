@@ -20,7 +20,7 @@ from memkit.models import MemoryRecord
 from memkit.retrieval import estimate_tokens, parse_context, render_context
 from memkit.text.words import terms
 
-K, TOKENS = 10, 300
+K, TOKENS, OF_EACH = 10, 300, 3
 
 
 @dataclass(slots=True)
@@ -29,6 +29,8 @@ class Talk:
     turns: list[dict[str, Any]] = field(default_factory=list)
     questions: list[dict[str, Any]] = field(default_factory=list)
     chitchat: frozenset[str] = frozenset()
+    others: list[dict[str, Any]] = field(default_factory=list)
+    """Questions of other talks: nothing that was said here bears on them."""
 
     @property
     def english(self) -> bool:
@@ -39,7 +41,11 @@ def talks(folder: str | None = None) -> list[Talk]:
     path = folder or os.environ.get("MEMKIT_TALKS")
     if not path:
         raise SystemExit("MEMKIT_TALKS is not set: the folder of the talks (*.jsonl)")
-    return [read(file) for file in sorted(Path(path).glob("*.jsonl"))]
+    found = [read(file) for file in sorted(Path(path).glob("*.jsonl"))]
+    for talk in found:
+        near = [other for other in found if other.english == talk.english and other is not talk]
+        talk.others = [question for other in near for question in other.questions[:OF_EACH]]
+    return found
 
 
 def read(file: Path) -> Talk:
@@ -66,6 +72,10 @@ class Served:
     best: float
     """Score of the best."""
     tokens: int = 0
+    share: float = 0.0
+    """Of the tokens of a block of the default size, those of memories."""
+    relevance: Sequence[float] = ()
+    """Of the ten best."""
 
 
 System = Callable[[Talk], Iterator[Served]]
@@ -79,12 +89,16 @@ def told(embedder: str, *, infer: bool = True) -> System:
             for turn in talk.turns:
                 message = {"role": turn["role"], "content": turn["content"]}
                 memory.add(message, user_id="u", session_id=turn["session"], at=turn["at"], infer=infer)
-            for question in talk.questions:
+            for question in [*talk.questions, *talk.others]:
                 hits = memory.search(question["question"], user_id="u", k=K)
                 block = str(memory.context(question["question"], user_id="u", max_tokens=TOKENS))
                 said = "\n".join(item.text for item in parse_context(block)) if block else ""
-                best = hits[0].score if hits else 0.0
-                yield Served([hit.text for hit in hits], said, best, estimate_tokens(block) if block else 0)
+                best = max((hit.relevance for hit in hits), default=0.0)
+                tokens, relevance = estimate_tokens(block), [hit.relevance for hit in hits]
+                whole = str(memory.context(question["question"], user_id="u"))
+                inside = sum(estimate_tokens(item.text) for item in parse_context(whole)) if whole else 0
+                share = inside / max(estimate_tokens(whole), 1)
+                yield Served([hit.text for hit in hits], said, best, tokens, share, relevance)
 
     return run
 
@@ -96,7 +110,7 @@ def bm25(talk: Talk) -> Iterator[Served]:
     lengths = [sum(bag.values()) for bag in bags]
     mean = sum(lengths) / len(lengths)
     seen = Counter(term for bag in bags for term in bag)
-    for question in talk.questions:
+    for question in [*talk.questions, *talk.others]:
         wanted = set(terms(question["question"]))
         scores = [
             sum(
@@ -132,6 +146,12 @@ class Tally:
     empty: list[float] = field(default_factory=list)
     chatter: list[float] = field(default_factory=list)
     tokens_for_nothing: list[int] = field(default_factory=list)
+    tokens_for_others: list[int] = field(default_factory=list)
+    """… for questions of other talks."""
+    memory: list[float] = field(default_factory=list)
+    """Shares of blocks that are memory."""
+    hits: list[list[tuple[float, bool]]] = field(default_factory=list)
+    """Per question that has an answer: relevance of each hit, and whether it is right."""
     misses: list[str] = field(default_factory=list)
 
     def count(self, talk: Talk, question: dict[str, Any], served: Served) -> None:
@@ -141,20 +161,23 @@ class Tally:
             return
         self.answered.append(served.best)
         words = {turn["id"]: turn["content"] for turn in talk.turns}
-        forms = _forms(question["answer"])
+        forms = forms_of(question["answer"])
         evidence = [words[one] for one in question["evidence"] if one in words]
-        found = any(holds(text, forms) or any(same(text, said) for said in evidence) for text in served.texts)
+        right = [holds(text, forms) or any(same(text, said) for said in evidence) for text in served.texts]
+        found = any(right)
+        self.memory.append(served.share)
+        self.hits.append(list(zip(served.relevance, right, strict=False)))
         has = holds(served.block, forms) or any(fold(said) in fold(served.block) for said in evidence)
         self.evidence.append(found)
         self.gold.append(has)
-        old = _forms(question.get("stale") or [])
+        old = forms_of(question.get("stale") or [])
         if old:
             self.stale.append(holds(served.block, old) and not has)
         if not (found and has):
             self.misses.append(f"{talk.name} {question['id']} {'' if found else 'evidence '}{'' if has else 'gold'}")
 
 
-def _forms(raw: Any) -> list[str]:
+def forms_of(raw: Any) -> list[str]:
     return [str(one) for one in (raw if isinstance(raw, list) else [raw])]
 
 
@@ -196,6 +219,21 @@ def auc(right: Sequence[float], wrong: Sequence[float]) -> float:
 def tally(system: System, chosen: Sequence[Talk]) -> Tally:
     found = Tally()
     for talk in chosen:
-        for question, served in zip(talk.questions, system(talk), strict=True):
-            found.count(talk, question, served)
+        asked = [(question, True) for question in talk.questions] + [(question, False) for question in talk.others]
+        for (question, is_own), served in zip(asked, system(talk), strict=True):
+            if is_own:
+                found.count(talk, question, served)
+            else:
+                found.tokens_for_others.append(served.tokens)
     return found
+
+
+def precision(hits: Sequence[Sequence[tuple[float, bool]]], recall: float = 0.85) -> tuple[float, float]:
+    """The strictest `min_score` at which so many questions keep a right hit, and the mean share of right ones among
+    what each question keeps."""
+    enough = math.ceil(recall * len(hits))
+    best = sorted((max((value for value, right in one if right), default=-1.0) for one in hits), reverse=True)
+    least = max(best[enough - 1], 0.0) if hits else 0.0
+    kept = [[right for value, right in one if value >= least] for one in hits]
+    shares = [sum(one) / len(one) for one in kept if one]
+    return sum(shares) / max(len(shares), 1), least

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 from tests.bench import _real_sets as sets
-from tests.bench._real_talks import System, Talk, auc, bm25, share, talks, tally, told
+from tests.bench._real_talks import System, Talk, Tally, auc, bm25, precision, share, talks, tally, told
 from tests.bench._table import Row
 
 EMBEDDERS = ("hash", "minilm")
@@ -62,11 +62,26 @@ def _talks(name: str, chosen: list[Talk], bars: tuple[int, int, int | None]) -> 
         apart = auc(found.answered, found.empty)
         text = ">= .75" if is_judged and name == "English" else ""
         rows.append(Row(f"talks, {name}, {system}: abstain AUC", apart, "", text, not text or apart >= 0.75))
-        tokens = sum(found.tokens_for_nothing) / max(len(found.tokens_for_nothing), 1)
-        text = "<= 40" if is_judged else ""
         if system != "BM25":
-            what = f"talks, {name}, {system}: tokens for a question that nothing answers"
-            rows.append(Row(what, tokens, "", text, not text or tokens <= 40))
+            rows += _precision(f"talks, {name}, {system}", found, is_judged)
+    return rows
+
+
+def _precision(name: str, found: Tally, is_judged: bool) -> list[Row]:
+    rows: list[Row] = []
+    for what, spent in (
+        ("a question that nothing answers", found.tokens_for_nothing),
+        ("a question about what was never spoken of", found.tokens_for_others),
+    ):
+        tokens = sum(spent) / max(len(spent), 1)
+        bar = "<= 40" if is_judged else ""
+        rows.append(Row(f"{name}: tokens for {what}", tokens, "", bar, not bar or tokens <= 40, f"n={len(spent)}"))
+    right, least = precision(found.hits)
+    bar, note = ">= .75" if is_judged else "", f"min_score={least:.3f}"
+    rows.append(Row(f"{name}: precision at a recall of .85", right, "", bar, not bar or right >= 0.75, note))
+    memory = 100 * sum(found.memory) / max(len(found.memory), 1)
+    bar = ">= 75" if is_judged else ""
+    rows.append(Row(f"{name}: share of a block that is memory", memory, "%", bar, not bar or memory >= 75))
     return rows
 
 

@@ -60,6 +60,26 @@ def test_a_sitting_at_the_terminal(tmp_path: Path) -> None:
     assert not any(json.loads(out)["counts"].values())
 
 
+def test_a_turn_a_memory_or_a_session_is_erased_by_name(tmp_path: Path) -> None:
+    said = ok("add", "My pin is 4711.", "-u", "ana", "--session", "s1", cwd=tmp_path)
+    for text, session in (("I play the violin.", "s2"), ("I adopted a dog named Waffles.", "s3")):
+        ok("add", text, "-u", "ana", "--session", session, cwd=tmp_path)
+    assert ok("erase", "-u", "ana", "--turn", said["trace_id"], "--yes", cwd=tmp_path)["counts"]["turns"] == 1
+    assert ok("erase", "-u", "ana", "--session", "s2", "--yes", cwd=tmp_path)["counts"]["turns"] == 1
+    (dog,) = ok("list", "-u", "ana", cwd=tmp_path)["memories"]
+    assert ok("erase", "-u", "ana", "--memory", dog["id"], "--yes", cwd=tmp_path)["counts"]["turns"] == 1
+    code, _, err = memkit("erase", "-u", "ana", "--session", "s2", "--yes", cwd=tmp_path)
+    assert (code, "nothing of that name" in err) == (2, True)
+
+
+def test_what_is_not_to_be_written_is_named_once(tmp_path: Path) -> None:
+    said = "My card is 4111 1111 1111 1111."
+    ok("add", said, "-u", "ana", "--no-infer", "--redact", "cards,keys", cwd=tmp_path)
+    assert ok("list", "-u", "ana", cwd=tmp_path)["memories"][0]["text"] == "My card is [card]."
+    code, _, err = memkit("add", said, "-u", "ana", "--redact", "credit", cwd=tmp_path)
+    assert (code, "keys, passwords, cards, mail, phone" in err) == (2, True)
+
+
 def test_bad_input_is_exit_2_with_the_next_step_and_makes_no_store(tmp_path: Path) -> None:
     for args in (
         ["search", "x", "-u", "ana"],

@@ -111,8 +111,14 @@ def test_a_question_is_asked_as_memory_answers_it(
     assert found.draft.memory_ids == tuple(record.id for record in answer.cited)
 
 
-@pytest.mark.parametrize("config", [{"answer_candidates": 7, "reasks": 0}, {}], ids=["chosen", "default"])
-def test_a_question_that_is_given_up_is_given_up_alike(config: dict[str, int], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("config", "shown"),
+    [({"answer_candidates": 7, "reasks": 0}, 7), ({}, 20), ({"answer_tokens": 100}, None)],
+    ids=["chosen", "default", "within a budget"],
+)
+def test_a_question_that_is_given_up_is_given_up_alike(
+    config: dict[str, int], shown: int | None, tmp_path: Path
+) -> None:
     class Mute(Noting):
         def generate(self, requests: Sequence[GenRequest]) -> Replies:
             self.prompts += [prompt_text(one.prompt) for one in requests]
@@ -132,7 +138,7 @@ def test_a_question_that_is_given_up_is_given_up_alike(config: dict[str, int], t
         (found,) = answers.ask([(Probed(QUESTION, "", START), bank)])
     assert trained.prompts == served.prompts
     assert len(served.prompts) == 1 + config.get("reasks", 2)
-    assert len(found.served) == config.get("answer_candidates", 20)
+    assert len(found.served) == shown or (shown is None and 0 < len(found.served) < 7)
     assert isinstance(found.error, BadReply)
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from memkit import Memory
+from memkit.engine.serve import carries, with_sources
+from memkit.models import MemoryRecord
+from memkit.retrieval import BankIndex, Query, rank
 
 
 def first(path: Path, said: list[str], question: str) -> str:
@@ -52,3 +57,56 @@ def test_what_a_turn_says_beside_a_fact_that_stands_for_it_is_served(tmp_path: P
         memory.add("my husband tom hates coriander. he's from Galway", user_id="ana")
         found = memory.search("husband tom hates coriander, from Galway", user_id="ana")
         assert "Galway" in str([hit.text for hit in found])
+
+
+@pytest.mark.parametrize(
+    ("fact", "words"),
+    [
+        (
+            "The user moved the weekly planning meeting with the design team.",
+            "We moved the weekly planning meeting with the design team to 9.",
+        ),
+        (
+            "The user went hiking in the mountains with old friends from school.",
+            "I went hiking in the mountains with old school friends and Tom",
+        ),
+        ("The user eats peanuts and cashews at work.", "I don't eat peanuts and cashews at work."),
+        ("User mag Nüsse im Müsli.", "ich mag keine Nüsse im Müsli"),
+    ],
+    ids=["a number", "a name", "a negation", "a negation in German"],
+)
+def test_a_fact_that_lacks_a_name_a_number_or_a_negation_does_not_stand_for_the_words(fact: str, words: str) -> None:
+    assert not carries(fact, words)
+
+
+def test_a_fact_that_says_all_that_the_words_say_stands_for_them() -> None:
+    assert carries(
+        "The user's dog Rex is 3 years old and not trained.", "my dog Rex isn't trained, he's 3 years old btw"
+    )
+
+
+def test_the_windows_of_a_long_turn_take_one_place_among_the_hits(tmp_path: Path) -> None:
+    filler = " ".join(f"The garden needs water and care in week {number}, as gardens do." for number in range(60))
+    with Memory(tmp_path / "s") as memory:
+        long = memory.add(filler, user_id="ana").turns[0].turn_id
+        memory.add("My garden has a pear tree.", user_id="ana")
+        hits = memory.search("what does the garden need?", user_id="ana", k=5)
+    assert [hit.memory.source_turns for hit in hits].count((long,)) == 1
+    assert any("pear" in hit.text for hit in hits)
+
+
+def test_a_fact_brings_the_sentences_it_was_drawn_from_as_long_as_the_bank_has_them() -> None:
+    now = datetime(2026, 5, 1, tzinfo=UTC)
+    ducks = "I walked along the canal and fed the ducks there. " * 12
+    words = MemoryRecord(
+        id="t1", text=f"{ducks}We adopted a dog at the harbour.", kind="turn", source_turns=("t1",), seq=1
+    )
+    fact = MemoryRecord(id="m1", text="Ana has a dog.", source_turns=("t1",), seq=2)
+    (found,) = rank(BankIndex.build([fact], None), Query("dog"))
+    both = with_sources(BankIndex.build([words, fact], None), [found], now)
+    assert [one.record.id for one in both] == ["m1", "t1"]
+    assert both[1].record.text.endswith("We adopted a dog at the harbour.")
+    assert len(both[1].record.text) <= 250
+    ended = replace(words, expires_at=now - timedelta(days=1))
+    for left in ([fact], [ended, fact]):
+        assert with_sources(BankIndex.build(left, None), [found], now) == [found]

@@ -95,3 +95,27 @@ def test_its_export_and_its_adapter_are_taken_in(made: Path) -> None:
         digest = memory.adapters.publish(made / "adapter")
         assert digest in [one.digest for one in memory.adapters.list()]
     inspect(made / "adapter", expected=digest)
+
+
+def test_what_was_said_earlier_becomes_searchable_on_request(old: Memory) -> None:
+    """But for what ended since: as if its words had been kept from the start."""
+    assert not [hit for user in old.users() for hit in old.search("anything", user_id=user, kinds=["turn"])]
+    deleted = old.list(user_id="ana")[0]
+    old.delete(deleted.id, user_id="ana")
+    (told,) = old.doctor(keep_turns=True)
+    assert told.code == "turns_kept"
+    ended = {
+        turn
+        for op in old.history(user_id="ana")
+        if op.action == "delete" and op.before
+        for turn in op.before.source_turns
+    }
+    kept = {
+        hit.memory.id.partition(".")[0] for hit in old.search("what did I say?", user_id="ana", kinds=["turn"], k=100)
+    }
+    assert kept
+    assert kept.isdisjoint(ended)
+    before = old.history(user_id="ana")[-1].seq
+    (again,) = old.doctor(keep_turns=True)
+    assert again.what.startswith("0 turns")
+    assert old.history(user_id="ana")[-1].seq == before

@@ -310,6 +310,28 @@ def test_everything_that_callers_hand_in_is_redacted(tmp_path: Path) -> None:
     assert "4111" not in (tmp_path / "e").read_text()
 
 
+def test_named_redactors_reach_words_names_and_metadata_before_anything_is_written(tmp_path: Path) -> None:
+    card, secret, mail = "4111 1111 1111 1111", "zebra-4408", "ana@example.com"
+    said = {"role": "user", "name": mail, "content": f"my card is {card}, my password is {secret}"}
+    seen = {"wifi": {"password": secret}, "cards": [{"n": card}, card], "of": mail, "count": 3, "none": ""}
+    with Memory(tmp_path / "s", redact=["cards", "passwords", "mail"]) as memory:
+        record = memory.add(said, user_id="ana", metadata=seen, infer=False).ops[0].after
+        assert record is not None
+        assert (record.text, record.speaker) == ("my card is [card], my password is [password]", "[mail]")
+        cards = [{"n": "[card]"}, "[card]"]
+        kept = {"wifi": {"password": "[password]"}, "cards": cards, "of": "[mail]", "count": 3, "none": ""}
+        assert record.metadata == kept
+        memory.update(record.id, user_id="ana", metadata={"pin": "4711", "mail": mail})
+        assert memory.get(record.id, user_id="ana").metadata == {"pin": "[password]", "mail": "[mail]"}
+        memory.import_([{"text": f"my password is {secret}", "user_id": "ana", "metadata": {"of": mail}}])
+        memory.add(f"The wifi password is {secret}.", user_id="ana")
+        hits = memory.search(f"whose is {mail}?", user_id="ana")
+        memory.observe(hits.trace_id, f"the password is {secret}", user_id="ana")
+        memory.flush()
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "s").rglob("*") if path.is_file())
+    assert [one for one in (card, secret, mail, "4711") if one.encode() in stored] == []
+
+
 # -- traces and what they teach ----------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from memkit import Memory, memo
 from memkit import errors as e
+from memkit.embedders.hash import HashEmbedder
 
 MAY = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -409,3 +410,42 @@ def test_openai_histories(memory: Memory) -> None:
     result = memory.add(history, user_id="ana")
     assert [turn.origin for turn in result.turns] == ["document", "user", "tool", "assistant"]
     assert any("Oslo" in text for text in texts(memory))
+
+
+class MiniLike(HashEmbedder):
+    """Vectors of words under the name of an embedder whose cosines are known."""
+
+    identity = "minilm/like:384"  # type: ignore[assignment]
+
+
+def test_a_question_about_what_was_never_spoken_of_gets_an_empty_context(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s", embedder=MiniLike()) as memory:
+        memory.add("My sister Ada plays the cello in an orchestra.", user_id="ana", infer=False)
+        assert "cello" in memory.context("Which instrument does Ada play, the cello?", user_id="ana")
+        assert memory.context("quarterly tax deadlines abroad", user_id="ana") == ""
+        assert "cello" in memory.context("quarterly tax deadlines abroad", user_id="ana", min_score=0.0)
+
+
+def test_reads_leave_out_what_is_less_relevant_than_was_asked_for(memory: Memory) -> None:
+    memory.add("My dog Buddy eats salmon.", user_id="ana", infer=False)
+    memory.add("The train leaves at noon.", user_id="ana", infer=False)
+    question = "What does my dog Buddy eat?"
+    hits = memory.search(question, user_id="ana")
+    assert [hit.relevance for hit in hits] == sorted((hit.relevance for hit in hits), reverse=True)
+    assert all(0 < hit.relevance < 1 for hit in hits)
+    assert len(hits) == 2
+    least = (hits[0].relevance + hits[1].relevance) / 2
+    assert [hit.text for hit in memory.search(question, user_id="ana", min_score=least)] == [hits[0].text]
+    block = memory.context(question, user_id="ana", min_score=least)
+    assert "salmon" in block
+    assert "train" not in block
+    for wrong in (-0.1, 1.1, True, "0.5"):
+        with pytest.raises(e.InvalidInput, match="relevance"):
+            memory.search(question, user_id="ana", min_score=wrong)  # type: ignore[arg-type]
+
+
+def test_the_hits_of_a_context_carry_their_turns_where_asked_for(memory: Memory) -> None:
+    memory.add("I adopted a dog named Buddy.", user_id="ana")
+    block = memory.context("Which dog?", user_id="ana", expand="sources")
+    assert [turn.text for turn in block.hits[0].sources] == ["I adopted a dog named Buddy."]
+    assert memory.context("Which dog?", user_id="ana").hits[0].sources == ()

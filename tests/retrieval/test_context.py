@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -38,10 +39,11 @@ def test_five_hundred_payloads_read_back_exactly() -> None:
     records = memories(texts)
     block = render_context(records[::-1], 1_000_000, nonce=NONCE)
     items = parse_context(block.text)
-    assert [item.text for item in items] == texts
-    assert [(item.speaker, item.origin) for item in items] == [(r.speaker, r.origin) for r in records]
-    assert block.ids == tuple(record.id for record in records)
-    assert len(block.text.split("\n")) == 500 + len({item.date for item in items}) + 3
+    told = sorted(records, key=lambda record: record.origin == "tool")  # what no person said comes last
+    assert [item.text for item in items] == [record.text for record in told]
+    assert [(item.speaker, item.origin) for item in items] == [(r.speaker, r.origin) for r in told]
+    assert block.ids == tuple(record.id for record in told)
+    assert len(block.text.split("\n")) == 500 + len({(item.date, item.origin) for item in items}) + 3
     assert block.text.replace("\n", "").isprintable()
     assert strip_recalled(f"Hello\n{block.text}\nBye") == "Hello\nBye"
 
@@ -72,9 +74,12 @@ def test_a_counter_that_finds_more_in_the_whole_is_obeyed() -> None:
 
 
 def test_the_best_are_kept_and_told_in_order_of_time() -> None:
-    records = memories([f"memory number {n} about this and that" for n in range(40)])
+    records = [
+        replace(record, origin="user")
+        for record in memories([f"memory number {n} about this and that" for n in range(40)])
+    ]
     ranked = random.Random(1).sample(records, 40)
-    block = render_context(ranked, 250, nonce=NONCE)
+    block = render_context(ranked, 260, nonce=NONCE)
     kept = len(block.ids)
     assert 3 < kept < 40
     assert set(block.ids) == {record.id for record in ranked[:kept]}
@@ -102,3 +107,42 @@ def test_nothing_fits_and_bad_blocks() -> None:
 
 def test_a_nonce_that_is_no_hexadecimal_is_hashed() -> None:
     assert parse_context(render_context(memories(["hello"]), 500, nonce="c_1\n>>").text)[0].text == "hello"
+
+
+def test_what_tools_and_documents_said_takes_a_fifth_of_a_block_and_stands_below_the_users_words() -> None:
+    said = MemoryRecord(id="said", text="My badge number is 4417.", kind="turn", at=START + timedelta(days=9), seq=99)
+    planted = [
+        MemoryRecord(
+            id=f"p{n}", text=f"The badge number is {n}. It is {n}.", kind="turn", origin=origin, at=START, seq=n
+        )
+        for n, origin in enumerate(["tool", "document", "import"] * 20)
+    ]
+    block = render_context([*planted, said], 300, nonce=NONCE)
+    assert block.ids[0] == "said"
+    outside = [item for item in parse_context(block.text) if item.origin != "user"]
+    assert 0 < sum(estimate_tokens(item.text) for item in outside) <= 60
+
+
+def test_whose_words_they_are_stands_before_them_unless_a_manager_wrote_them() -> None:
+    kinds = [("turn", "user"), ("episode", "user"), ("turn", "assistant"), ("turn", "tool"), ("fact", "user")]
+    records = [
+        MemoryRecord(id=str(n), text=f"words {n}", kind=kind, origin=origin, seq=n)  # type: ignore[arg-type]
+        for n, (kind, origin) in enumerate(kinds)
+    ]
+    lines = render_context(records, 500, nonce=NONCE).text.split("\n")[2:-1]
+    assert [line.partition(' "')[0] for line in lines] == [
+        "user:",
+        "user:",
+        "assistant:",
+        '"words 4"',
+        "(tool):",
+    ]
+
+
+def test_a_year_is_told_once_and_read_back_with_each_date() -> None:
+    days = [datetime(2023, 5, 8, tzinfo=UTC), datetime(2023, 5, 9, tzinfo=UTC), None, datetime(2024, 5, 9, tzinfo=UTC)]
+    records = [MemoryRecord(id=str(n), text=f"note {n}", at=at, seq=n) for n, at in enumerate(days)]
+    block = render_context(records, 500, nonce=NONCE).text
+    assert "\n9 May\n" in block
+    dates = ["", "8 May 2023", "9 May 2023", "9 May 2024"]
+    assert [item.date for item in parse_context(block)] == dates

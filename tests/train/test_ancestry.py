@@ -10,6 +10,7 @@ import pytest
 from memkit import Memory
 from memkit.adapters import Registry
 from memkit.adapters.verify import read_manifest
+from memkit.models import Bank
 from memkit_train.errors import Leakage
 from memkit_train.log import StoreSource
 from memkit_train.log.splits import Split
@@ -57,8 +58,9 @@ def test_an_adapter_is_not_judged_by_users_whom_its_parent_learned_from(
     check_unseen(config(store, tmp_path / "out"), registry, first.digest, None)
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["all of them", "a turn"])
 def test_who_is_erased_taints_what_begins_from_an_adapter_that_learned_from_them(
-    store: Path, tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+    store: Path, tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch, whole: bool
 ) -> None:
     outcome_of(monkeypatch, 0.9, 0.5)
     seed = dividing_seed(store)
@@ -67,8 +69,10 @@ def test_who_is_erased_taints_what_begins_from_an_adapter_that_learned_from_them
     with StoreSource(store) as source:
         user = next(one for one in source.users() if source.subject(one) in parents)
         gone = source.subject(user)
-    with Memory(store) as memory:
-        memory.erase(user_id=user)
+        turn = source.journal.turns(bank=Bank(user))[0].turn_id
+    with Memory(store, adapters=registry.root) as memory:
+        receipt = memory.erase(user_id=user, turn_id=None if whole else turn)
+    assert receipt.tainted_adapters == (first.digest,)
     later = config(store, tmp_path / "out", **{"data.split_seed": seed, "model.parent": first.digest, "method.seed": 1})
     second = retrain.retrain(later, force=True)
     assert second.digest is not None

@@ -358,16 +358,21 @@ def test_who_leaves_after_the_rows_were_frozen_is_let_go_of(tmp_path: Path, monk
     run = RunFolder(folder)
     with StoreSource(own) as source:
         by_subject = {source.subject(user): user for user in source.users()}
-    quits, erased = run.result_of("collect")["subjects"][:2]  # type: ignore[index]
+    quits, erased, partly = run.result_of("collect")["subjects"][:3]  # type: ignore[index]
+    before = {row.ref for row in rowfile.load(folder / "rows.jsonl") if row.user == partly}
     with Memory(own) as memory:
         memory.trainable(False, user_id=by_subject[quits])
         memory.erase(user_id=by_subject[erased])
+        (learned,) = memory._runtime.journal.decisions(decision_id=max(before))
+        memory.erase(user_id=by_subject[partly], turn_id=learned.intake_id)
+        left = {one["decision_id"] for one in memory.decisions(user_id=by_subject[partly])}
     trained: list[Any] = []
     monkeypatch.setattr(retrain, "train", lambda *_, rows, replay, **__: trained.extend([*rows, *replay]) or _stop())
     with pytest.raises(KeyboardInterrupt):
         retrain.retrain(chosen)
     assert trained
     assert not {quits, erased} & {row.user for row in trained}
+    assert before & left <= {row.ref for row in trained if row.user == partly} <= left
     run = RunFolder(folder)
     assert not {quits, erased} & set(run.result_of("collect")["subjects"])  # type: ignore[index]
     assert run.result_of("train") is None, "what had learned from them is made again"

@@ -16,7 +16,7 @@ from memkit.engine.decide import Task
 from memkit.engine.record import prompt_text
 from memkit.engine.served_with import ROLES, ServedWith
 from memkit.models import digest
-from memkit.ops import Context
+from memkit.ops import EDITION, Context
 from memkit.roles import role_prompt_hashes
 from memkit.runtime import on_record
 from memkit.seams.clock import RandomIds
@@ -119,7 +119,7 @@ def test_decisions_of_the_first_edition_are_replayed_by_its_rules_beside_later_o
     lived(path, people[1:], policy, ids=RandomIds(), **serving)
     with StoreSource(path) as source:
         editions = [{scene.edition for scene in scripts_of(one)[0].scenes} for one in source.trajectories()]
-        assert sorted(editions) == [{1}, {2}]
+        assert sorted(editions) == [{1}, {EDITION}]
         env = Env(make_embedder("hash"), served_with(source, config(path).data))
         for episode in source.trajectories():
             known = {one.decision_id: one.prompt_hash for one in episode.decisions}

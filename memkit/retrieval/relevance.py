@@ -1,0 +1,48 @@
+"""How likely a memory bears on a question: a number from 0 to 1 that means the same in every bank.
+
+A score orders the memories of one bank; its size says little. Relevance is read off what can be compared between banks:
+the cosine, and the share of the question's words that a memory has, alone and with the turns next to it. Whether
+something was ever spoken of is told well by it; whether it was answered is not. The numbers are fitted to the talks by
+`python -m tests.bench relevance`, one set for each embedder whose cosines are known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from memkit.retrieval.rank import Scored
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Weights of a logistic function, none of them below 0."""
+
+    cosine: float
+    alone: float
+    """Of the share of the question's words that the memory has."""
+    exchange: float
+    """… that it has together with the turns next to it."""
+    bias: float
+    nothing_bears: float = 0.0
+    """Where no memory reaches this, nothing that was ever said bears on the question. 0 for embedders that know no
+    meanings: that no word is shared is no proof."""
+
+    def relevance(self, one: Scored) -> float:
+        signals = one.signals
+        alone, exchange = signals.get("coverage", 0.0), signals.get("coverage_1", 0.0)
+        total = self.bias + self.cosine * one.cosine + self.alone * alone + self.exchange * exchange
+        return 1.0 / (1.0 + math.exp(-total))
+
+
+CALIBRATIONS = {
+    "hash": Calibration(cosine=4.00, alone=3.87, exchange=2.78, bias=-4.86),
+    "minilm": Calibration(cosine=4.94, alone=4.15, exchange=2.57, bias=-5.92, nothing_bears=0.02),
+    "": Calibration(cosine=0.0, alone=5.58, exchange=2.90, bias=-4.63),
+}
+"""By the name of the embedder; "" for every other one, whose cosines are not known."""
+
+
+def calibration_of(identity: str) -> Calibration:
+    """For an embedder by its identity (`minilm/fp32:384`)."""
+    return CALIBRATIONS.get(identity.partition("/")[0], CALIBRATIONS[""])

@@ -1,0 +1,135 @@
+"""The constants of `memkit.retrieval.relevance`, fitted anew to the talks, and how well they tell.
+
+Set MEMKIT_TALKS. Every talk is asked its own questions and those of the other talks; a served row is relevant where it
+holds the gold or the words of the evidence. `telling apart` leaves one author out of each fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memkit.embedders import make_embedder
+from memkit.engine.serve import serve
+from memkit.models import MemoryRecord
+from memkit.retrieval import BankIndex, Query, Scored, embed_text
+from memkit.retrieval.relevance import CALIBRATIONS
+from memkit.text.passages import windows
+from tests.bench._real_talks import Talk, auc, forms_of, holds, same, talks
+from tests.bench._table import Row
+
+SERVED, RIDGE, STEPS = 20, 1.0, 60
+OFF = 0.06
+"""How far a shipped constant may be from the one that is fitted here: it is rounded."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    author: str
+    english: bool
+    kind: str
+    """answered, empty (nothing that was said answers it) or other (of another talk)."""
+    signals: Floats
+    """(served rows, 3)"""
+    relevant: Floats
+
+
+def run(*, full: bool = False) -> list[Row]:
+    rows: list[Row] = []
+    for name in ("hash", "minilm"):
+        asked = list(_ask_all(name))
+        rows += _compare(name, asked, [0, 1, 2])
+        if name == "hash":
+            rows += _compare("", asked, [1, 2])
+        rows += _tell_apart(name, asked)
+    return rows
+
+
+def _compare(name: str, asked: list[Asked], columns: list[int]) -> list[Row]:
+    fitted = np.zeros(4)
+    fitted[[*columns, 3]] = _fit(asked, columns)
+    shipped = astuple(CALIBRATIONS[name])[:4]
+    rows: list[Row] = []
+    for what, ours, new in zip(("cosine", "alone", "exchange", "bias"), shipped, fitted.tolist(), strict=True):
+        label = f"{name or 'other embedders'}: {what}"
+        rows.append(Row(label, ours, "", f"{new:.2f} ± {OFF}", abs(ours - new) <= OFF, "fitted now"))
+    return rows
+
+
+def _tell_apart(name: str, asked: list[Asked]) -> list[Row]:
+    best: dict[tuple[bool, str], list[float]] = {}
+    for author in sorted({one.author for one in asked}):
+        weights = _fit([one for one in asked if one.author != author], [0, 1, 2])
+        for one in asked:
+            if one.author == author:
+                value = float((one.signals @ weights[:3]).max()) + float(weights[3])
+                best.setdefault((one.english, one.kind), []).append(1 / (1 + math.exp(-value)))
+    rows: list[Row] = []
+    for english in (True, False):
+        for kind, what in (("other", "never spoken of"), ("empty", "spoken of, not answered")):
+            value = auc(best[english, "answered"], best[english, kind])
+            label = f"{name}, {'English' if english else 'other languages'}: telling apart what was {what} (AUC)"
+            rows.append(Row(label, value, "", "", True, f"n={len(best[english, kind])}"))
+    return rows
+
+
+def _ask_all(name: str) -> Iterator[Asked]:
+    embedder = make_embedder(name)
+    for talk in talks():
+        records = _records(talk)
+        index = BankIndex.build(records, embedder.embed([embed_text(record) for record in records]))
+        words = {turn["id"]: turn["content"] for turn in talk.turns}
+        own = [(question, True) for question in talk.questions]
+        others = [(question, False) for question in talk.others]
+        vectors = embedder.embed([question["question"] for question, _ in own + others])
+        for (question, is_own), vector in zip(own + others, vectors, strict=True):
+            served = serve(index, Query(question["question"], vector, k=SERVED))
+            kind = "other" if not is_own else "empty" if question["answer"] is None else "answered"
+            relevant = [kind == "answered" and _is_relevant(one, question, words) for one in served]
+            signals = [[one.cosine, one.signals["coverage"], one.signals["coverage_1"]] for one in served]
+            yield Asked(talk.name[:2], talk.english, kind, np.array(signals), np.array(relevant, dtype=np.float64))
+
+
+def _records(talk: Talk) -> list[MemoryRecord]:
+    return [
+        MemoryRecord(
+            id=f"{turn['id']}.{number}",
+            text=window,
+            kind="turn",
+            origin=turn["role"],
+            speaker="" if turn["role"] == "user" else turn["role"],
+            session_id=turn["session"],
+            source_turns=(turn["id"],),
+            at=datetime.fromisoformat(turn["at"]),
+            seq=seq,
+        )
+        for seq, turn in enumerate(talk.turns, start=1)
+        for number, window in enumerate(windows(turn["content"]))
+    ]
+
+
+def _is_relevant(one: Scored, question: dict[str, Any], words: dict[str, str]) -> bool:
+    text = one.record.text
+    evidence = [words[name] for name in question["evidence"] if name in words]
+    return holds(text, forms_of(question["answer"])) or any(same(text, said) for said in evidence)
+
+
+def _fit(asked: list[Asked], columns: list[int]) -> Floats:
+    """Ridge logistic regression by Newton's steps; the bias comes last."""
+    rows = np.concatenate([one.signals for one in asked])[:, columns]
+    right = np.concatenate([one.relevant for one in asked])
+    table = np.column_stack((rows, np.ones(len(rows))))
+    weights, ridge = np.zeros(table.shape[1]), np.diag([RIDGE] * len(columns) + [0.0])
+    for _ in range(STEPS):
+        likely = 1 / (1 + np.exp(-table @ weights))
+        bend = table.T @ (table * (likely * (1 - likely))[:, None]) + ridge
+        weights = weights + np.linalg.solve(bend, table.T @ (right - likely) - ridge @ weights)
+    return weights
