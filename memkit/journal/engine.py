@@ -32,8 +32,8 @@ class Tx(Protocol):
 
 
 class Reads(Protocol):
-    def read(self) -> AbstractContextManager[Tx]:
-        """A snapshot."""
+    def read(self, *, single: bool = False) -> AbstractContextManager[Tx]:
+        """A snapshot. `single`: for one statement, which is a snapshot by itself."""
         ...
 
 

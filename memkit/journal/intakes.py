@@ -101,10 +101,10 @@ def take(tx: Tx, number: int, worker_id: str) -> Claim:
     return Claim(found.intake, found.attempts, worker_id)
 
 
-def check_claim(tx: Tx, claim: Claim) -> int:
-    """The number of the claimed intake; `Conflict` when the claim is no longer ours."""
+def check_claim(tx: Tx, claim: Claim) -> tuple[int, int]:
+    """The numbers of the claimed intake and its bank; `Conflict` when the claim is no longer ours."""
     row = tx.one(
-        "SELECT n FROM intakes WHERE intake_id = ? AND status = 0 AND claimed_by = ? AND attempts = ?",
+        "SELECT n, bank FROM intakes WHERE intake_id = ? AND status = 0 AND claimed_by = ? AND attempts = ?",
         (claim.intake_id, claim.worker_id, claim.attempts),
     )
     if row is None:
@@ -114,7 +114,7 @@ def check_claim(tx: Tx, claim: Claim) -> int:
             fix="drop this result; nothing was written",
             intake_id=claim.intake_id,
         )
-    return row[0]
+    return row[0], row[1]
 
 
 def release(tx: Tx, number: int) -> None:
@@ -237,11 +237,10 @@ def read_turns(
     if session_id is not None:
         where, params = f"{where} AND t.session_id = ?", [*params, session_id]
     if before is not None:
-        place = tx.one(
-            "SELECT n, 0 FROM intakes WHERE intake_id = ? UNION SELECT intake, position FROM turns WHERE turn_id = ?",
-            (before, before),
+        place = (
+            "SELECT n, 0 FROM intakes WHERE intake_id = ? UNION SELECT intake, position FROM turns WHERE turn_id = ?"
         )
-        where, params = f"{where} AND (t.intake, t.position) < (?, ?)", [*params, *(place or (0, 0))]
+        where, params = f"{where} AND (t.intake, t.position) < ({place})", [*params, before, before]
     rows = tx.all(
         f"SELECT i.intake_id, b.user_id, b.agent_id, {TURN_COLUMNS} FROM turns t JOIN intakes i ON i.n = t.intake"
         f" JOIN banks b ON b.id = t.bank WHERE {where} ORDER BY t.intake DESC, t.position DESC LIMIT ?",

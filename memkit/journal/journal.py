@@ -200,12 +200,12 @@ class Journal(JournalReader):
 
     def release(self, claim: Claim) -> None:
         with self._engine.write(durable=False) as tx:
-            intakes.release(tx, intakes.check_claim(tx, claim))
+            intakes.release(tx, intakes.check_claim(tx, claim)[0])
         self._signal()
 
     def park(self, claim: Claim, *, reason: str, detail: str) -> None:
         with self._engine.write() as tx:
-            intakes.park(tx, intakes.check_claim(tx, claim), reason, detail)
+            intakes.park(tx, intakes.check_claim(tx, claim)[0], reason, detail)
         self._signal()
 
     def retry(self, intake_ids: Sequence[str] | None = None, bank: Bank | None = None) -> int:
@@ -257,8 +257,7 @@ class Journal(JournalReader):
         led to them. With `claim` the intake is finished by it, and nothing is written when the claim was lost; with
         `expected_seq`, nothing when the bank has a newer op than that."""
         with self._engine.write() as tx:
-            number = intakes.check_claim(tx, claim) if claim else None
-            bank_id = oplog.make_bank(tx, bank)
+            number, bank_id = intakes.check_claim(tx, claim) if claim else (None, oplog.make_bank(tx, bank))
             if expected_seq is not None and oplog.bank_seq(tx, bank_id) != expected_seq:
                 raise Conflict("the bank was written to meanwhile", fix="read it again and decide on what it holds now")
             if number is None and intake_id is not None:
@@ -274,7 +273,8 @@ class Journal(JournalReader):
                 seqs = (applied[0].seq, applied[-1].seq) if applied else None
                 intakes.finish(tx, number, seqs, close=claim is not None)
             for decision in decisions:
-                trail.write_decision(tx, decision)
+                is_of_intake = number is not None and (decision.bank, decision.intake_id) == (bank, intake_id)
+                trail.write_decision(tx, decision, (bank_id, number) if is_of_intake else None)
         self._signal()
         return applied
 

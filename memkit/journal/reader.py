@@ -69,7 +69,7 @@ class JournalReader:
         limit: int | None = None,
     ) -> list[Turn]:
         """In order of arrival. `before` is an intake id or a turn id; `limit` keeps the newest."""
-        with self._engine.read() as tx:
+        with self._engine.read(single=True) as tx:
             return intakes.read_turns(
                 tx, turn_ids=turn_ids, intake_id=intake_id, bank=bank, session_id=session_id, before=before, limit=limit
             )
@@ -82,9 +82,13 @@ class JournalReader:
     def bank_version(self, bank: Bank) -> tuple[int, int]:
         """(newest op of the bank, erasures so far). A cache is current while both are what they were: an erased bank
         may come back under the same name, and then its earlier rows are gone."""
-        with self._engine.read() as tx:
-            row = tx.one("SELECT last_seq FROM banks WHERE user_id = ? AND agent_id = ?", (bank.user_id, bank.agent_id))
-            return (row[0] if row else 0), erase.epoch(tx)
+        with self._engine.read(single=True) as tx:
+            row = tx.one(
+                "SELECT (SELECT last_seq FROM banks WHERE user_id = ? AND agent_id = ?),"
+                " (SELECT max(n) FROM erasures WHERE state <> 'begun')",
+                (bank.user_id, bank.agent_id),
+            )
+        return (row[0] or 0, row[1] or 0) if row else (0, 0)
 
     def user_version(self, user_id: str) -> tuple[list[tuple[Bank, int]], int]:
         """The same of all the user's banks: (each with its newest op, erasures so far)."""
@@ -116,7 +120,7 @@ class JournalReader:
         words: bool = True,
     ) -> list[Op]:
         """words: with what was done to the words of turns, beside memories."""
-        with self._engine.read() as tx:
+        with self._engine.read(single=intake_id is None) as tx:
             return oplog.read_ops(
                 tx,
                 bank=bank,
@@ -168,12 +172,12 @@ class JournalReader:
             return oplog.count_live(tx, bank=bank, user_id=user_id, kinds=kinds)
 
     def get(self, user_id: str, memory_id: str) -> tuple[Bank, MemoryRecord] | None:
-        with self._engine.read() as tx:
+        with self._engine.read(single=True) as tx:
             return oplog.read_one(tx, user_id, memory_id)
 
     def written_by(self, bank: Bank, intake_ids: Sequence[str]) -> list[MemoryRecord]:
         """The live memories that these `add` calls had to do with."""
-        with self._engine.read() as tx:
+        with self._engine.read(single=True) as tx:
             return oplog.read_written(tx, bank, intake_ids)
 
     def find(self, bank: Bank, content_hash: str) -> str | None:
@@ -287,12 +291,12 @@ class JournalReader:
             return checking.read_users(tx)
 
     def meta_get(self, key: str) -> str | None:
-        with self._engine.read() as tx:
+        with self._engine.read(single=True) as tx:
             row = tx.one("SELECT value FROM meta WHERE key = ?", (f"app.{key}",))
         return row[0] if row else None
 
     def is_trainable(self, bank: Bank) -> bool:
-        with self._engine.read() as tx:
+        with self._engine.read(single=True) as tx:
             row = tx.one(
                 "SELECT 1 WHERE EXISTS (SELECT 1 FROM optouts WHERE user_id = ?) OR EXISTS (SELECT 1 FROM banks"
                 " WHERE user_id = ? AND agent_id = ? AND trainable = 0)",
@@ -352,5 +356,5 @@ class _Once:
         self._tx = tx
 
     @contextmanager
-    def read(self) -> Generator[Tx]:
+    def read(self, *, single: bool = False) -> Generator[Tx]:
         yield self._tx

@@ -114,18 +114,24 @@ class SharedWriter:
 
     @contextmanager
     def _member(self, group: Group) -> Generator[Tx]:
-        connection = group.connection
+        connection, is_first = group.connection, group.size == 1
         try:
-            connection.execute("SAVEPOINT member")
+            if not is_first:
+                connection.execute("SAVEPOINT member")
             yield SqliteTx(connection, self._patiently)
-            connection.execute("RELEASE member")
+            if not is_first:
+                connection.execute("RELEASE member")
         except BaseException as error:
-            if connection.in_transaction:
+            if not connection.in_transaction:  # SQLite gave the whole transaction up, e.g. on a full disk
+                self._close(group, error)
+            elif is_first:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                self._close(group, None)  # nobody else is in it
+            else:
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("ROLLBACK TO member")
                     connection.execute("RELEASE member")
-            else:  # SQLite gave the whole transaction up, e.g. on a full disk
-                self._close(group, error)
             if isinstance(error, sqlite3.Error | UnicodeEncodeError):
                 raise self._translate(error) from error
             raise

@@ -71,14 +71,14 @@ class SqliteEngine:
         )
 
     @contextmanager
-    def read(self) -> Generator[Tx]:
+    def read(self, *, single: bool = False) -> Generator[Tx]:
         with self._using():
             try:
                 connection = self._readers.pop()
             except IndexError:
                 connection = self._translated(self._connect)
             try:
-                with self._snapshot(connection) as tx:
+                with self._snapshot(connection, single) as tx:
                     yield tx
             finally:
                 if len(self._readers) < _IDLE_READERS:
@@ -87,11 +87,13 @@ class SqliteEngine:
                     connection.close()
 
     @contextmanager
-    def _snapshot(self, connection: sqlite3.Connection) -> Generator[Tx]:
+    def _snapshot(self, connection: sqlite3.Connection, single: bool) -> Generator[Tx]:
         try:
-            self._patiently(lambda: connection.execute("BEGIN"))
+            if not single:
+                self._patiently(lambda: connection.execute("BEGIN"))
             yield SqliteTx(connection, self._patiently)
-            connection.execute("COMMIT")
+            if not single:
+                connection.execute("COMMIT")
         except BaseException as error:
             if connection.in_transaction:
                 with contextlib.suppress(sqlite3.Error):

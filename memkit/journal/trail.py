@@ -27,9 +27,13 @@ _TRACE = (
 )
 
 
-def write_decision(tx: Tx, decision: DecisionRecord) -> None:
-    bank = make_bank(tx, decision.bank)
-    intake = None if decision.intake_id is None else number_of(tx, decision.intake_id, bank)
+def write_decision(tx: Tx, decision: DecisionRecord, known: tuple[int, int | None] | None = None) -> None:
+    """`known`: the numbers of its bank and intake."""
+    if known is None:
+        bank = make_bank(tx, decision.bank)
+        intake = None if decision.intake_id is None else number_of(tx, decision.intake_id, bank)
+    else:
+        bank, intake = known
     if _erased_since(tx, decision.bank, micros(decision.created_at)):
         raise Conflict(f"the user of decision {decision.decision_id} was erased meanwhile", fix="drop this result")
     number = tx.insert(

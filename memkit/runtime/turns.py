@@ -22,6 +22,7 @@ from memkit.engine.drive import drive, within
 from memkit.engine.record import decision_record, describe_error
 from memkit.engine.served_with import ServedWith
 from memkit.errors import Conflict, EmbedderError, MemkitError, NotFound, OpRejected, StoreError
+from memkit.journal import IntakeState
 from memkit.models import Bank, Op, Turn
 from memkit.runtime.banks import BankReader
 from memkit.seams.backbone import Backbone, Sampling
@@ -29,7 +30,7 @@ from memkit.seams.clock import Clock, Ids
 from memkit.seams.embedder import Embedder
 
 if TYPE_CHECKING:
-    from memkit.journal import Claim, Intake, IntakeState, Journal
+    from memkit.journal import Claim, Intake, Journal
     from memkit.retrieval import RankerWeights
 
 log = logging.getLogger("memkit")
@@ -38,6 +39,11 @@ _DETAIL = 2_000
 """Characters of an error that are kept with a parked turn."""
 _REDECIDE = 3
 """How often a turn is decided anew because somebody changed its targets meanwhile."""
+
+
+class _BankMoved(Exception):
+    """Somebody changed what a decision refers to: decide again."""
+
 
 Route = Callable[[str], AbstractContextManager[dict[str, Routing]]]
 """user id → a lease on the adapters of that user's roles."""
@@ -77,17 +83,23 @@ class TurnWriter:
                 self._give_back(self._stranded.popleft())
         return self._journal.claim_next(bank)
 
-    def settle(self, intake: Intake, claim: Claim | None, deadline: float | None = None) -> IntakeState:
-        """Wait until the turn is applied or parked, doing the bank's work in order while it is ours to do."""
+    def settle(
+        self, intake: Intake, claim: Claim | None, deadline: float | None = None
+    ) -> tuple[IntakeState, Sequence[Op]]:
+        """Wait until the turn is applied or parked, doing the bank's work in order while it is ours to do. What became
+        of it, and what was applied."""
         while True:
             if claim is None:
                 claim = self.claim(intake.bank)
             if claim is not None:
-                done = claim.intake.intake_id == intake.intake_id
-                self.process(claim)
+                attempts, done = claim.attempts, claim.intake.intake_id == intake.intake_id
+                ops = self.process(claim)
                 claim = None
                 if not done:
                     continue
+                if ops is not None:
+                    first, last = (ops[0].seq, ops[-1].seq) if ops else (None, None)
+                    return IntakeState(intake, "applied", attempts, seq_first=first, seq_last=last), ops
             state = self._journal.intake(intake.intake_id)
             if state is None:
                 raise NotFound(
@@ -95,20 +107,22 @@ class TurnWriter:
                     why="it was erased, or its user was, while it was being decided",
                     fix="add it again, if it is still wanted",
                 )
+            if state.status == "applied":
+                return state, self._journal.ops(intake_id=intake.intake_id)
             if state.status != "pending" or (deadline is not None and time.monotonic() > deadline):
-                return state
+                return state, ()
             self._journal.wait_change(self._config.poll_s)
 
-    def process(self, claim: Claim) -> None:
-        """Decide one claimed turn and commit, or park it. Raises where neither is possible (a failing disk, Ctrl-C),
-        and the turn is free to be decided again."""
+    def process(self, claim: Claim) -> Sequence[Op] | None:
+        """Decide one claimed turn and commit, or park it. What was applied; None where nothing was, by us. Raises where
+        neither is possible (a failing disk, Ctrl-C), and the turn is free to be decided again."""
         try:
-            self._process(claim)
+            return self._process(claim)
         except BaseException:
             self._give_back(claim)
             raise
 
-    def _process(self, claim: Claim) -> None:
+    def _process(self, claim: Claim) -> Sequence[Op] | None:
         intake = claim.intake
         try:
             for attempt in range(_REDECIDE):
@@ -119,10 +133,13 @@ class TurnWriter:
                     if decided.error is not None:
                         self._park(claim, decided, decided.error)
                         self._watched(decided, routing, type(decided.error).__name__)
-                        return
-                    if self._commit(claim, decided, last=attempt == _REDECIDE - 1):
-                        self._watched(decided, routing, None)
-                        return
+                        return None
+                    try:
+                        ops = self._commit(claim, decided, last=attempt == _REDECIDE - 1)
+                    except _BankMoved:
+                        continue
+                    self._watched(decided, routing, None)
+                    return ops
         except EmbedderError as error:
             self._put_aside(claim, "embedder", str(error))
         except StoreError:
@@ -133,6 +150,7 @@ class TurnWriter:
             # A defect of ours or of a user's callable: the turn is kept and named, the worker lives on.
             self._put_aside(claim, "internal_error", f"{type(error).__name__}: {error}")
             log.error("a turn was parked after an unexpected %s", type(error).__name__)
+        return None
 
     def _decide(self, intake: Intake, routing: dict[str, Routing]) -> Decided:
         task = Task(
@@ -152,8 +170,8 @@ class TurnWriter:
         steps = decide(task, self._served, self._embedder)
         return drive(steps, within(self._backbone(), self._config.deadline_s))
 
-    def _commit(self, claim: Claim, decided: Decided, *, last: bool) -> bool:
-        """One transaction: decisions, operations, the turn's status. False: the bank moved, decide again."""
+    def _commit(self, claim: Claim, decided: Decided, *, last: bool) -> Sequence[Op] | None:
+        """One transaction: decisions, operations, the turn's status. None: it was parked, or is no longer ours."""
         intake = claim.intake
         records = [
             decision_record(
@@ -177,13 +195,13 @@ class TurnWriter:
             )
         except (Conflict, NotFound, OpRejected) as error:
             if not self._journal.owns(claim):
-                return True  # taken over: the other process finishes the turn
+                return None  # taken over: the other process finishes the turn
             if not last:
-                return False
+                raise _BankMoved from error
             self._park(claim, decided, error)
-            return True
+            return None
         self._applied(intake.bank, ops)
-        return True
+        return ops
 
     def _park(self, claim: Claim, decided: Decided, error: MemkitError) -> None:
         intake = claim.intake

@@ -56,13 +56,12 @@ def add(
     accepted = runtime.journal.accept(intake, words=words, claim=wait and runtime.ready)
     _followed(runtime, accepted)
     runtime.note_applied(bank, accepted.said)
-    state = accepted.state
-    if state.status == "pending":
-        if wait:
-            state = runtime.writer.settle(state.intake, accepted.claim)
-        else:
-            runtime.note_owed(state.intake.intake_id)
-    ops = tuple(runtime.journal.ops(intake_id=state.intake.intake_id)) if state.status == "applied" else ()
+    state, ops = accepted.state, accepted.ops
+    if state.status == "pending" and wait:
+        state, applied = runtime.writer.settle(state.intake, accepted.claim)
+        ops = tuple(applied)
+    elif state.status == "pending":
+        runtime.note_owed(state.intake.intake_id)
     why = _reason(runtime, state, ops)
     return AddResult(state.intake.intake_id, state.status, ops, state.intake.turns, why, accepted.replayed)
 
