@@ -16,6 +16,7 @@ from unittest import mock
 import memkit
 from memkit import Memory
 from tests.bench._table import Row
+from tests.bench.manager import throughput
 
 KNOWN, ADDS = 100, 200
 _HOME = str(Path(memkit.__file__).parent)
@@ -47,7 +48,7 @@ def run(*, full: bool = False) -> list[Row]:
     rows.append(Row("add(wait=False): CPU with the words over without", ratio, "×", "<= 1.15", ratio <= 1.15))
     each = (size["all"] - size["none"]) / (KNOWN + ADDS + 20) / 1000
     rows.append(Row("bytes of the journal per turn that is kept", each, "kB", "<= 2.5", each <= 2.5))
-    return rows
+    return rows + throughput()
 
 
 class _Model:
