@@ -119,7 +119,7 @@ def candidate(shown: Shown) -> JSON:
         "id": shown.record.id,
         "revision": shown.record.revision,
         "score": round(float(shown.score), 6),
-        "signals": {name: round(float(value), 6) for name, value in shown.signals.items()},
+        "signals": {name: round(float(value), 6) if value else 0.0 for name, value in shown.signals.items()},
     }
 
 

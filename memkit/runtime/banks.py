@@ -42,7 +42,7 @@ _Seqs = list[tuple[Bank, int]]
 
 _CHEAP_RELOAD, _CHEAP_IMPORT = 500, 5_000
 """Rows up to which a cheap embedder beats reading LanceDB, and up to which it beats importing it, too."""
-_HELD_STATE = 256
+_HELD_STATE = 1_024
 """Rows up to which a warm bank keeps its records at hand. Decisions in larger ones look theirs up in the journal."""
 _SIZES = 10_000
 """Scopes whose number of memories is remembered."""

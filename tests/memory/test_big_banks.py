@@ -198,7 +198,8 @@ def test_a_warm_bank_ranks_as_one_that_is_read_anew_whatever_was_written(tmp_pat
                     assert earlier == ranked(again)
 
 
-def test_decisions_in_a_large_bank_look_up_what_they_change(tmp_path: Path) -> None:
+def test_decisions_in_a_large_bank_look_up_what_they_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memkit.runtime.banks._HELD_STATE", LARGE // 2)
     with Memory(tmp_path / "s") as memory:
         memory.add("I live in Lisbon.", user_id="ana")
         fill(memory)
