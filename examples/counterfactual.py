@@ -16,9 +16,9 @@ import argparse
 from dataclasses import replace
 from importlib.util import find_spec
 
-from memkit.backbones import make_backbone, tiny_path
+from memkit.backbones import check_model, make_backbone
 from memkit.embedders import make_embedder
-from memkit.errors import InvalidInput, MemkitError, MissingExtra
+from memkit.errors import InvalidInput, MemkitError
 from memkit_train.gate.compare import Comparison, compare, diff, states_of
 from memkit_train.log import StoreSource
 from memkit_train.replay import Env, Policy
@@ -46,8 +46,8 @@ def main() -> None:
 
 def shipped() -> str:
     try:
-        tiny_path()
-    except MissingExtra:
+        check_model("tiny", {})
+    except MemkitError:
         return "rules"
     return "tiny" if find_spec("peft") else "rules"
 

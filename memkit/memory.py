@@ -55,7 +55,7 @@ class Memory:
         **model_options: Any,
     ) -> None:
         """
-        model: None (built-in rules), "openai:NAME", "hf:PATH_OR_ID", "tiny", a callable(messages) -> str, a Backbone,
+        model: None (built-in rules), "openai:NAME", "hf:PATH_OR_ID", a callable(messages) -> str, a Backbone,
             or a mapping of roles to any of these. base_url=, api_key= and other options go to the backbone.
         embedder: None or "hash" (built in), "minilm", "openai:NAME", a callable or an Embedder.
         adapters: folder of the adapter registry; by default `<path>/adapters`. alias: the name that serves.

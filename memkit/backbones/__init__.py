@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
 
+from memkit.backbones.offered import is_offered, offered_path
 from memkit.errors import InvalidConfig, MissingExtra
 from memkit.roles.base import RoleName
 from memkit.seams.backbone import Backbone
 
-__all__ = ["check_model", "make_backbone", "tiny_path"]
+__all__ = ["check_model", "make_backbone"]
 
 _ROLES = (*get_args(RoleName), "default")
 _LOCAL_PACKAGES = ("torch", "transformers", "peft", "safetensors")
-_SPECS = 'None (rules), "openai:NAME", "hf:PATH_OR_ID", "tiny", a function of messages, a Backbone, or roles → these'
+_SPECS = 'None (rules), "openai:NAME", "hf:PATH_OR_ID", a function of messages, a Backbone, or roles → these'
 
 
 def make_backbone(spec: Any, *, base_url: str | None = None, api_key: Any = None, **options: Any) -> Backbone:
@@ -35,7 +36,7 @@ def make_backbone(spec: Any, *, base_url: str | None = None, api_key: Any = None
             fix='pass model="openai:NAME"',
         )
     if isinstance(spec, str) and _local(spec):
-        path = str(tiny_path()) if spec == "tiny" else spec.removeprefix("hf:")
+        path = spec.removeprefix("hf:") if spec.startswith("hf:") else str(offered_path(spec))
         return _built(_class_of(spec), path, options, spec)
     if spec is None:
         from memkit.backbones.rules import RuleBackbone
@@ -77,8 +78,8 @@ def check_model(spec: Any, options: Mapping[str, Any]) -> None:
 def _check_local(spec: str, options: Mapping[str, Any]) -> None:
     if options:
         _check_names(spec, _without_access(options))
-    if spec == "tiny":
-        tiny_path()
+    if not spec.startswith("hf:"):
+        offered_path(spec)
         return
     name = spec.removeprefix("hf:")
     if (not name or name[0] in "./~") and not Path(name or "/nowhere").expanduser().is_dir():
@@ -114,20 +115,6 @@ def _unknown(spec: Any) -> InvalidConfig:
     fix = f'pass model="openai:{spec}" for a hosted model, or "hf:{spec}" for weights of your own' if named else ""
     return InvalidConfig(
         f"model {_kind(spec)} is unknown", why=f"a model is {_SPECS}", fix=fix or "pass one of these as model="
-    )
-
-
-def tiny_path() -> Path:
-    """The small checkpoint that ships with the trainer: a folder of package data, found without importing it."""
-    found = importlib.util.find_spec("memkit_train")
-    for root in (found.submodule_search_locations or ()) if found else ():
-        path = Path(root) / "lab" / "tiny" / "checkpoints" / "skilled"
-        if (path / "config.json").is_file() and any(path.glob("*.safetensors")):
-            return path
-    raise MissingExtra(
-        "the tiny model is not installed",
-        why="no complete checkpoint lies in memkit_train/lab/tiny/checkpoints/skilled of this installation",
-        fix="install the release wheel, make it (`python -m memkit_train.lab.tiny build`), or pass model='hf:PATH'",
     )
 
 
@@ -187,7 +174,7 @@ def _hosted(spec: str) -> bool:
 
 
 def _local(spec: str) -> bool:
-    return spec == "tiny" or spec.startswith("hf:")
+    return spec.startswith("hf:") or is_offered(spec)
 
 
 def _without_access(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,13 +4,14 @@ import subprocess
 import sys
 import threading
 import time
+from importlib.metadata import EntryPoint
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from memkit.backbones import make_backbone, tiny_path
+from memkit.backbones import check_model, make_backbone
 from memkit.backbones.function import CallableBackbone
+from memkit.backbones.offered import is_offered
 from memkit.errors import (
     BadReply,
     InvalidConfig,
@@ -20,6 +21,7 @@ from memkit.errors import (
     ReplyTooLarge,
 )
 from memkit.seams.backbone import Backbone, all_or_error
+from memkit_train.lab import tiny
 from tests.backbones._requests import failure, request
 
 
@@ -61,29 +63,30 @@ def test_a_wrong_spec_is_told_what_is_right(spec: object, options: dict, names: 
         make_backbone(spec, **options)
 
 
-def test_a_missing_tiny_model_names_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+def offering(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    point = EntryPoint(name, value, "memkit.models")
+    monkeypatch.setattr("memkit.backbones.offered.entry_points", lambda **asked: [point] * (asked["name"] == name))
+    is_offered.cache_clear()
+    monkeypatch.setattr("memkit.backbones.is_offered", is_offered.__wrapped__)
+
+
+def test_installed_packages_offer_models_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tiny, "checkpoint", lambda: tmp_path)
+    offering(monkeypatch, "small-talker", "memkit_train.lab.tiny:offer")
     with pytest.raises(MissingExtra, match="hf:PATH"):
-        tiny_path()
+        check_model("small-talker", {})  # a checkout without the weights
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    with pytest.warns(UserWarning, match="tests and demos"):
+        check_model("small-talker", {})
+    with pytest.raises(InvalidConfig, match="unknown"):
+        check_model("another", {})
 
 
-def test_the_tiny_model_is_found_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    skilled = tmp_path / "lab" / "tiny" / "checkpoints" / "skilled"
-    skilled.mkdir(parents=True)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: SimpleNamespace(submodule_search_locations=[tmp_path]))
-    (skilled / "config.json").write_text("{}")
-    with pytest.raises(MissingExtra, match="tiny model"):
-        tiny_path()  # a checkout without the weights
-    (skilled / "model.safetensors").write_bytes(b"")
-    assert tiny_path() == skilled
-
-
-def test_finding_the_tiny_model_does_not_import_the_trainer() -> None:
-    code = (
-        "import sys\nfrom memkit.backbones import tiny_path\n"
-        "try: tiny_path()\nexcept ImportError: pass\nprint('memkit_train' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+def test_an_offered_model_whose_package_lacks_something_names_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    offering(monkeypatch, "odd", "no_such_package_here:path")
+    with pytest.raises(MissingExtra, match="needs the package no_such_package_here"):
+        check_model("odd", {})
 
 
 def test_one_failure_leaves_the_other_replies() -> None:
