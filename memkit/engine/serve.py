@@ -141,7 +141,9 @@ def _by_turn(scored: Sequence[Scored], kind: str) -> dict[str, list[Scored]]:
 
 
 def _says_no_more(fact: MemoryRecord, words: MemoryRecord) -> bool:
-    return fact.revision == 1 and _shares(words.text, fact.text) and not carries(fact.text, words.text)
+    """Facts name who said "I"."""
+    said = f"{words.speaker} {words.text}" if words.speaker else words.text
+    return fact.revision == 1 and _shares(said, fact.text) and not carries(fact.text, words.text)
 
 
 def _supersedes(fact: MemoryRecord, words: MemoryRecord) -> bool:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from memkit import Memory
+from memkit.models import Turn
+from memkit.results import Hit
 from memkit.retrieval import parse_context
 from tests.bench._real_talks import fold, holds, same, share
 
@@ -47,25 +49,29 @@ def locomo(embedder: str) -> dict[str, dict[str, float]]:
                     evidence = [said[one] for one in question.get("evidence", ()) if one in said]
                     if question.get("category") == 5 or not evidence:
                         continue
-                    hits = store.search(question["question"], user_id=USER, k=30)
-                    found = [fold(hit.text) for hit in hits]
-                    ten = "\n".join(found[:10])
-                    recall.append(sum(fold(one)[:200] in ten for one in evidence) / len(evidence))
-                    within = _first_words(found, WORDS_400)
-                    gold.append(holds(within, [str(question["answer"])]))
+                    hits, answer = store.search(question["question"], user_id=USER, k=30), [str(question["answer"])]
+                    recall.append(sum(_is_served(one, hits[:10], answer) for one in evidence) / len(evidence))
+                    gold.append(holds(_first_words([fold(hit.text) for hit in hits], WORDS_400), answer))
         out[name] = {"evidence": sum(recall) / len(recall), "gold": share(gold), "n": len(recall)}
     return out
 
 
-def _tell_locomo(store: Memory, talk: dict[str, Any], infer: bool) -> dict[str, str]:
-    said: dict[str, str] = {}
+def _is_served(turn: Turn, hits: Sequence[Hit], answer: Sequence[str]) -> bool:
+    """By its words, or by a memory that was drawn from it and holds the answer."""
+    return any(
+        fold(turn.text)[:200] in fold(hit.text) or (turn.turn_id in hit.memory.source_turns and holds(hit.text, answer))
+        for hit in hits
+    )
+
+
+def _tell_locomo(store: Memory, talk: dict[str, Any], infer: bool) -> dict[str, Turn]:
+    said: dict[str, Turn] = {}
     sessions = [key for key in talk if re.fullmatch(r"session_\d+", key)]
     for session in sorted(sessions, key=lambda key: int(key.split("_")[1])):
         at = datetime.strptime(talk[session + "_date_time"], "%I:%M %p on %d %B, %Y").isoformat() + "+00:00"
         for turn in talk[session]:
-            said[turn["dia_id"]] = turn["text"]
             message = {"role": "user", "name": turn["speaker"], "content": turn["text"]}
-            store.add(message, user_id=USER, session_id=session, at=at, infer=infer)
+            (said[turn["dia_id"]],) = store.add(message, user_id=USER, session_id=session, at=at, infer=infer).turns
     return said
 
 
