@@ -88,7 +88,10 @@ PEERS_OWN = re.compile(r"_(mem0|langmem|letta|graphiti|cognee)")
 
 @cache
 def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), str(path))
+    try:
+        return ast.parse(path.read_text(), str(path))
+    except SystemError:  # CPython 3.11 miscounts its depth where garbage is collected in between
+        return ast.parse(path.read_text(), str(path))
 
 
 def sources(*folders: str) -> list[Path]:
