@@ -102,7 +102,7 @@ class FastembedEmbedder:
                 "could not be loaded",
                 error,
                 "nothing was stored; connect once so that it can be downloaded, set FASTEMBED_CACHE_PATH to a folder "
-                "that has it, or name a copy of it: make_embedder(\"fastembed:NAME\", path=FOLDER)",
+                'that has it, or name a copy of it: make_embedder("fastembed:NAME", path=FOLDER)',
             ) from error
 
     def _failed(self, what: str, error: Exception, fix: str) -> EmbedderError:
