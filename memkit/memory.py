@@ -57,7 +57,8 @@ class Memory:
         """
         model: None (built-in rules), "openai:NAME", "hf:PATH_OR_ID", a callable(messages) -> str, a Backbone,
             or a mapping of roles to any of these. base_url=, api_key= and other options go to the backbone.
-        embedder: None or "hash" (built in), "minilm", "openai:NAME", a callable or an Embedder.
+        embedder: None (the store's own; a new store's is "hash"), "hash", "minilm", "fastembed:NAME", "openai:NAME",
+            a callable or an Embedder.
         adapters: folder of the adapter registry; by default `<path>/adapters`. alias: the name that serves.
         explore: share of decisions that are sampled instead of greedy, so that there is something to learn from; only
             in the roles of the model that adapters are served with, where some of the roles have another one.

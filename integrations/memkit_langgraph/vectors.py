@@ -15,6 +15,7 @@ from langgraph.store.base.embed import EmbeddingsLambda
 from numpy.typing import NDArray
 
 from memkit.errors import EmbedderError, InvalidConfig
+from memkit.seams.embedder import embed_queries
 
 if TYPE_CHECKING:
     from memkit.seams.embedder import Embedder
@@ -64,7 +65,9 @@ class Index:
     def embed(self, texts: Sequence[str], queries: Sequence[str]) -> tuple[Known, Known]:
         texts, queries = list(dict.fromkeys(texts)), list(dict.fromkeys(queries))
         if self.embeddings is None:
-            return self._own(texts), self._own(queries)
+            rows = self._embedder.embed(texts) if texts else ()
+            asked = embed_queries(self._embedder, queries) if queries else ()
+            return dict(zip(texts, rows, strict=True)), dict(zip(queries, asked, strict=True))
         if isinstance(self.embeddings, EmbeddingsLambda) and not hasattr(self.embeddings, "func"):
             return _waited_for(self.aembed, texts, queries)  # an async function alone
         rows = self.embeddings.embed_documents(texts) if texts else []
@@ -87,9 +90,6 @@ class Index:
             return -np.linalg.norm(rows - query, axis=1)
         norms = np.linalg.norm(rows, axis=1) * np.linalg.norm(query)
         return np.divide(rows @ query, norms, out=np.zeros(len(rows), np.float32), where=norms > 0)
-
-    def _own(self, texts: list[str]) -> Known:
-        return dict(zip(texts, self._embedder.embed(texts), strict=True)) if texts else {}
 
     def _checked(self, texts: Sequence[str], rows: Sequence[Sequence[float]]) -> Known:
         if len(rows) != len(texts):

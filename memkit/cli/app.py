@@ -33,7 +33,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Model = Annotated[str | None, typer.Option("--model", "-m", help='"openai:NAME", "hf:PATH"; without it, the rules.')]
 BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Endpoint of an openai: model.")]
 Embedder = Annotated[
-    str | None, typer.Option("--embedder", help='"hash", "minilm", "openai:NAME"; without it, the store\'s own.')
+    str | None,
+    typer.Option("--embedder", help='"hash", "minilm", "fastembed:NAME", "openai:NAME"; without it, the store\'s own.'),
 ]
 
 

@@ -21,7 +21,8 @@ Agent = Annotated[str | None, typer.Option("--agent", help="Narrow to one agent 
 Model = Annotated[str | None, typer.Option("--model", "-m", help='"openai:NAME", "hf:PATH"; without it, the rules.')]
 BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Endpoint of an openai: model.")]
 Embedder = Annotated[
-    str | None, typer.Option("--embedder", help='"hash", "minilm", "openai:NAME"; without it, the store\'s own.')
+    str | None,
+    typer.Option("--embedder", help='"hash", "minilm", "fastembed:NAME", "openai:NAME"; without it, the store\'s own.'),
 ]
 Redact = Annotated[
     str | None, typer.Option("--redact", help='What is not to be written: "keys,passwords,cards,mail,phone", or "all".')

@@ -1,6 +1,6 @@
-"""How text becomes a vector. `make_embedder("hash" | "minilm" | "openai:NAME" | callable)`; see `base.Embedder`."""
+"""How text becomes a vector: `make_embedder("hash" | "minilm" | "fastembed:NAME" | "openai:NAME" | callable)`."""
 
 from memkit.embedders.factory import EmbedderSpec, make_embedder
-from memkit.seams.embedder import Embedder, close_embedder
+from memkit.seams.embedder import Embedder, close_embedder, embed_queries
 
-__all__ = ["Embedder", "EmbedderSpec", "close_embedder", "make_embedder"]
+__all__ = ["Embedder", "EmbedderSpec", "close_embedder", "embed_queries", "make_embedder"]

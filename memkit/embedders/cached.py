@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 import numpy as np
@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from memkit.seams.embedder import Embedder, close_embedder
 
+_Embed = Callable[[Sequence[str]], NDArray[np.float32]]
+
 
 class CachedEmbedder:
     """Least recently used vectors in memory, keyed by embedder and sha256 of the text. Only misses reach the
-    embedder, in one batch and each text once."""
+    embedder, in one batch and each text once. What is searched with is kept apart where the embedder tells it apart."""
 
     def __init__(self, inner: Embedder, size: int = 20_000) -> None:
         self._inner, self._size = inner, size
@@ -48,7 +50,14 @@ class CachedEmbedder:
             self._rows.clear()
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        keys = [self._key(text) for text in texts]
+        return self._rows_of(texts, "", self._inner.embed)
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        own = getattr(self._inner, "embed_queries", None)
+        return self.embed(texts) if own is None else self._rows_of(texts, "query", own)
+
+    def _rows_of(self, texts: Sequence[str], role: str, embed: _Embed) -> NDArray[np.float32]:
+        keys = [self._key(role, text) for text in texts]
         found: dict[bytes, NDArray[np.float32]] = {}
         with self._lock:
             for key in keys:
@@ -58,7 +67,7 @@ class CachedEmbedder:
             self.hits += sum(key in found for key in keys)
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
         if missing:
-            fresh = dict(zip(missing, self._inner.embed(list(missing.values())), strict=True))
+            fresh = dict(zip(missing, embed(list(missing.values())), strict=True))
             found.update(fresh)
             self._keep(fresh)
         return np.stack([found[key] for key in keys]) if keys else np.zeros((0, self.dim), dtype=np.float32)
@@ -71,5 +80,5 @@ class CachedEmbedder:
             while len(self._rows) > self._size:
                 self._rows.popitem(last=False)
 
-    def _key(self, text: str) -> bytes:
-        return sha256(f"{self._inner.identity}\x00{text}".encode("utf-8", "surrogatepass")).digest()
+    def _key(self, role: str, text: str) -> bytes:
+        return sha256(f"{self._inner.identity}\x00{role}\x00{text}".encode("utf-8", "surrogatepass")).digest()

@@ -10,7 +10,10 @@ from memkit.seams.embedder import Embedder
 
 EmbedderSpec = str | Embedder | Callable[[list[str]], Any] | None
 
-_FIX = 'use "hash", "minilm", "minilm:PATH", "openai:NAME", a function of a list of texts, or an Embedder'
+_FIX = (
+    'use "hash", "minilm", "minilm:PATH", "fastembed", "fastembed:NAME", "openai:NAME", a function of a list of texts, '
+    "or an Embedder"
+)
 
 
 def make_embedder(spec: EmbedderSpec = None, **options: Any) -> Embedder:
@@ -45,6 +48,10 @@ def _inner(spec: str | Callable[[list[str]], Any], options: dict[str, Any]) -> E
         from memkit.embedders.minilm import MiniLM
 
         return _made(MiniLM, options, *([name] if name else []))
+    if kind == "fastembed":
+        from memkit.embedders.fastembed import FastembedEmbedder
+
+        return _made(FastembedEmbedder, options, *([name] if name else []))
     if kind == "openai" and name:
         from memkit.embedders.openai import OpenAIEmbedder
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from memkit.seams.embedder import Embedder
 
 _OPENAI = re.compile(r"openai:(?P<model>.+):(?P<dim>\d+)")
+_FASTEMBED = re.compile(r"fastembed:(?P<model>.+):(?P<dim>\d+)")
 _HASH = re.compile(r"hash/1:(?P<dim>\d+)")
 
 
@@ -51,6 +52,8 @@ def name_of(identity: str) -> str | None:
         return "hash"
     if identity.startswith("minilm/"):
         return "minilm" if identity.startswith("minilm/fp32:") else "minilm:PATH"
+    if found := _FASTEMBED.fullmatch(identity):
+        return f"fastembed:{found['model']}"
     found = _OPENAI.fullmatch(identity)
     return f"openai:{found['model']}" if found else None
 
@@ -67,6 +70,9 @@ def remake(identity: str, *, asked: bool = False) -> Embedder | None:
     if identity.startswith("minilm/"):
         made = make_embedder("minilm")
         return made if made.identity == identity else None  # other weights, which lie we know not where
+    if found := _FASTEMBED.fullmatch(identity):
+        made = make_embedder(f"fastembed:{found['model']}")
+        return made if made.identity == identity else None
     if found := _OPENAI.fullmatch(identity):
         from memkit.embedders.openai import NATIVE_DIMS
 

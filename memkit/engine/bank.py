@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from memkit.models import Kind, MemoryRecord, Op, Turn
 from memkit.ops import BankState
 from memkit.retrieval import BankIndex, Query, RankerWeights, Scored, embed_text, rank
-from memkit.seams.embedder import Embedder
+from memkit.seams.embedder import Embedder, embed_queries
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,7 +155,7 @@ class LiveBank:
         """The memories that a manager is shown for each text: exact, scoped, deterministic."""
         if not len(self) or not texts:
             return [[] for _ in texts]
-        vectors = embedder.embed(list(texts))
+        vectors = embed_queries(embedder, list(texts))
         queries = (
             Query(text=text, vector=vector, k=k, kinds=tuple(kinds), now=now)
             for text, vector in zip(texts, vectors, strict=True)

@@ -14,7 +14,7 @@ from memkit.engine.bank import LiveBank
 from memkit.models import Kind, MemoryRecord, Op, Turn
 from memkit.ops import BankView
 from memkit.retrieval import RankerWeights, Scored
-from memkit.seams.embedder import Embedder
+from memkit.seams.embedder import Embedder, embed_queries
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,7 +93,7 @@ class BigBank:
         weights: RankerWeights | None = None,
     ) -> list[list[Scored]]:
         found: list[list[Scored]] = []
-        for text, vector in zip(texts, embedder.embed(list(texts)) if texts else (), strict=True):
+        for text, vector in zip(texts, embed_queries(embedder, list(texts)) if texts else (), strict=True):
             rows = self.narrow(text, vector, kinds, None).after(self.ahead, embedder)
             found += rows.candidates([text], embedder, k=k, now=now, kinds=kinds, weights=weights)
         return found

@@ -35,7 +35,7 @@ from memkit.runtime.read_request import ReadRequest
 from memkit.runtime.traces import TraceBuffer
 from memkit.seams.backbone import Backbone, Sampling
 from memkit.seams.clock import Clock, Ids
-from memkit.seams.embedder import Embedder
+from memkit.seams.embedder import Embedder, embed_queries
 
 if TYPE_CHECKING:
     from memkit.filters import Condition
@@ -233,7 +233,7 @@ class Asking:
         selection: JSON = {"ranker": weights.digest if weights else "default"}
         if isinstance(live, LiveBank) and not len(live):
             return live, [], selection
-        (vector,) = self._embedder.embed([ask.text])
+        (vector,) = embed_queries(self._embedder, [ask.text])
         now = ask.as_of if isinstance(ask.as_of, datetime) else self._clock.now()
         query = Query(
             text=ask.text,

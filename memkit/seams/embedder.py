@@ -17,6 +17,12 @@ def close_embedder(embedder: object) -> None:
         close()
 
 
+def embed_queries(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
+    """Vectors to search with. An embedder whose model tells queries from what is stored has a method `embed_queries`
+    beside `embed`; every other one embeds both alike."""
+    return getattr(embedder, "embed_queries", embedder.embed)(texts)
+
+
 @runtime_checkable
 class Embedder(Protocol):
     """Deterministic and thread-safe. Rows are unit length, float32."""
@@ -33,4 +39,6 @@ class Embedder(Protocol):
         """True where recomputing a vector costs less than reading it back (the hashing embedder)."""
         ...
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors to store, and to search with where there is no method `embed_queries`."""
+        ...

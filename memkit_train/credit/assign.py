@@ -27,12 +27,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-import numpy as np
-
 from memkit.embedders import make_embedder
 from memkit.models import Bank, MemoryRecord, Op
 from memkit.retrieval import BankIndex, Query, embed_text, rank
-from memkit.seams.embedder import Embedder
+from memkit.seams.embedder import Embedder, embed_queries
 from memkit.text.words import terms
 from memkit_train.credit.label_noise import marks
 from memkit_train.credit.labels import labels
@@ -281,8 +279,8 @@ class Crediting:
         are computed again, by the runtime's scorer over the bank as it was."""
         known = self._known(event)
         texts = [embed_text(record) for record in known]
-        *vectors, asked = self.embedder.embed([*texts, event.question])
-        index = BankIndex.build(known, np.stack(vectors))
+        (asked,) = embed_queries(self.embedder, [event.question])
+        index = BankIndex.build(known, self.embedder.embed(texts))
         among = {one.memory_id for one in event.served} | set(wanted)
         scored = rank(index, Query(text=event.question, vector=asked, k=len(known), now=event.at))
         return tuple(

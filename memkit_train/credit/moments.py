@@ -14,7 +14,7 @@ from memkit.errors import BadReply
 from memkit.models import MemoryRecord, Turn
 from memkit.retrieval import BankIndex, Query, Scored, embed_text, rank
 from memkit.roles import Extractor, Fact
-from memkit.seams.embedder import Embedder
+from memkit.seams.embedder import Embedder, embed_queries
 from memkit_train.log.records import Decision, Trajectory, TurnLog
 
 
@@ -105,6 +105,6 @@ class MomentIndex:
         if not upto or self._vectors is None:
             return []
         index = BankIndex.build(self._records[:upto], self._vectors[:upto])
-        (vector,) = self._embedder.embed([text])
+        (vector,) = embed_queries(self._embedder, [text])
         scored = rank(index, Query(text=text, vector=vector, k=upto, now=now))
         return [(self.moments[int(one.record.id)], one) for one in scored]

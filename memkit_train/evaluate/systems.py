@@ -17,7 +17,7 @@ from memkit.errors import InvalidConfig
 from memkit.models import MemoryRecord, Op, Turn, content_hash
 from memkit.retrieval import Query, RankerWeights, rank
 from memkit.seams.backbone import Backbone, GenReply, GenRequest, Replies
-from memkit.seams.embedder import Embedder
+from memkit.seams.embedder import Embedder, embed_queries
 from memkit_train.evaluate.conversations import Conversation
 from memkit_train.lab.worlds import Episode, OracleBackbone, TeacherBackbone, Truth
 from memkit_train.replay.env import Env, Policy, Trail
@@ -94,7 +94,7 @@ def serve(
         return list(bank.state)
     if not len(bank):
         return []
-    (vector,) = embedder.embed([question])
+    (vector,) = embed_queries(embedder, [question])
     query = Query(text=question, vector=vector, k=k, now=now)
     scored = rank(bank.index, query, weights) if weights else rank(bank.index, query)
     return [one.record for one in scored]

@@ -14,7 +14,7 @@ from memkit.engine.serve import serve
 from memkit.engine.served_with import ServedWith
 from memkit.retrieval import Query, RankerWeights
 from memkit.seams.backbone import Backbone, Sampling
-from memkit.seams.embedder import Embedder
+from memkit.seams.embedder import Embedder, embed_queries
 from memkit_train.replay.generate import generate
 
 
@@ -39,7 +39,7 @@ def answer_all(
 ) -> list[Answered]:
     """The answer to each question. `sampling`: by the key of the task."""
     served, routing = served.to(backbone), routing or Routing()
-    vectors = embedder.embed([task.question for task in tasks]) if tasks else []
+    vectors = embed_queries(embedder, [task.question for task in tasks]) if tasks else []
     walks: list[tuple[Backbone, Steps[Answered]]] = []
     for task, vector in zip(tasks, vectors, strict=True):
         query = Query(text=task.question, vector=vector, k=served.answer_candidates, now=task.now)

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from memkit import Memory
 from memkit.embedders import make_embedder
+from memkit.embedders.hash import HashEmbedder
 from memkit.engine.record import prompt_text
 from memkit.errors import BadReply
 from memkit.models import to_json
@@ -166,3 +169,31 @@ def test_a_turn_is_decided_again_as_memory_decided_it(
     assert trained.prompts == served.prompts
     assert len(kept) == 12
     assert [record.text for record in trail.end.live.state if record.kind != "turn"] == kept
+
+
+class Contrary(HashEmbedder):
+    """Takes a query for its opposite, so that it shows where one is embedded as if it were to be stored."""
+
+    identity, cheap = "contrary:384", False
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return -self.embed(texts)
+
+
+def test_an_embedder_that_tells_queries_apart_is_told_them_in_replay(tmp_path: Path) -> None:
+    served, clock = Noting("compact"), Hands(START + timedelta(days=9))
+    config = {"candidates": 3, "context_turns": 2, "answer_candidates": 3}
+    with Memory(tmp_path / "store", model=served, clock=clock, embedder=Contrary(), config=config) as memory:
+        memory.add([said(n, 3) for n in range(12)], user_id="ana", at=START)
+        answer = memory.answer(QUESTION, user_id="ana")
+    trained = Noting("compact")
+    with StoreSource(tmp_path / "store") as source:
+        env = Env(Contrary(), source.served_with)
+        (episode,) = source.trajectories()
+        (script,) = scripts_of(episode)
+        (trail,) = env.run([(env.start(script), Policy(trained))], upto=None)
+        answers = Answers(CachedBackbone(trained), env.embedder, source.served_with)
+        (found,) = answers.ask([(Probed(QUESTION, "", clock.now()), trail.end.live)])
+    assert trained.prompts == served.prompts
+    assert found.draft is not None
+    assert found.draft.memory_ids == tuple(record.id for record in answer.cited)

@@ -10,7 +10,7 @@ from datetime import datetime
 from memkit.engine.bank import LiveBank
 from memkit.models import MemoryRecord
 from memkit.retrieval import Query, RankerWeights, rank
-from memkit.seams.embedder import Embedder
+from memkit.seams.embedder import Embedder, embed_queries
 from memkit_train.lab.worlds import language, policies
 from memkit_train.lab.worlds.model import Question
 from memkit_train.lab.worlds.policies import Truth
@@ -53,7 +53,7 @@ class WorldReader:
         """The best memories in their order, as many as fit."""
         if not len(bank):
             return []
-        (vector,) = self.embedder.embed([text])
+        (vector,) = embed_queries(self.embedder, [text])
         query = Query(text=text, vector=vector, k=len(bank), kinds=self.kinds, now=now)  # type: ignore[arg-type]
         scored = rank(bank.index, query, self.weights) if self.weights else rank(bank.index, query)
         out: list[MemoryRecord] = []
