@@ -35,6 +35,9 @@ class Config:
     """Earlier turns of the session shown to the extractor as context only."""
     answer_candidates: int = 60
     """Memories shown for an answer at most; 30 of them from one person."""
+    wording: int = 0
+    """Version of the words in which models are asked. 0: as this store asked them before; for the first time, the
+    newest for hosted models, and the first for local ones, whose adapters were trained on it."""
     answer_tokens: int = 7_000
     """Tokens of the memories shown for an answer, at most; 0 for no limit."""
     preselect_from: int = 200_000

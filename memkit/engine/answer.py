@@ -62,7 +62,7 @@ def answer(
 ) -> Steps[Answered]:
     """`candidates`: the best `served.answer_candidates` memories, best first; as many as `served.answer_tokens` allow
     are shown."""
-    role = Answerer(served.instructions, served.style("answerer"))
+    role = Answerer(served.instructions, served.style("answerer"), served.wording("answerer"))
     fitting = _fitting(candidates, served.answer_tokens)
     shown = [Shown(n, one.record, one.score, one.signals) for n, one in enumerate(fitting, start=1)]
     prompt = role.render(question, shown, now)

@@ -100,10 +100,10 @@ def _about_words(task: Task, drafts: Sequence[OpDraft]) -> list[OpDraft]:
 def _split(
     task: Task, served: ServedWith, embedder: Embedder, calls: list[ModelCall]
 ) -> Steps[tuple[list[OpDraft], list[Fact]]]:
-    extractor = Extractor(served.instructions, served.style("extractor"))
+    extractor = Extractor(served.instructions, served.style("extractor"), served.wording("extractor"))
     prompt = extractor.render(task.turns, _earlier(task))
     facts = yield from ask_until_readable(_call(task, prompt, (), calls), extractor.parse, served.reasks)
-    manager = Manager(served.instructions, served.style("manager"))
+    manager = Manager(served.instructions, served.style("manager"), served.wording("manager"))
     shortlist = _shortlist(task, embedder)
     live, drafts, ops = task.live, list[OpDraft](), list[Op]()
     for fact in facts:
@@ -120,7 +120,7 @@ def _fused(task: Task, served: ServedWith, embedder: Embedder, calls: list[Model
     texts = [turn.text for turn in task.turns if turn.role in ("user", "assistant")] or [task.turns[-1].text]
     shortlist = _shortlist(task, embedder)
     shown = shortlist.pick(task.live, texts, each=served.candidates, room=served.fused_candidates)
-    role = Fused(served.instructions, served.style("fused"))
+    role = Fused(served.instructions, served.style("fused"), served.wording("fused"))
     prompt = role.render(task.turns, shown, _earlier(task))
     shown = tuple(prompt.view.shown)  # the prompt's budget may have cut some
     call = _call(task, prompt, shown, calls)

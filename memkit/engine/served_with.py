@@ -12,11 +12,15 @@ from typing import Any, cast
 from memkit.errors import InvalidConfig
 from memkit.models import JSON
 from memkit.ops import GuardLimits
+from memkit.roles.prompting import FIRST, WORDINGS
 from memkit.seams.backbone import Backbone, style_of
 
 MODES = ("split", "fused")
 STYLES = ("compact", "json")
 ROLES = ("answerer", "extractor", "fused", "manager")
+NEWEST = {"compact": FIRST, "json": max(WORDINGS)}
+"""Style → version of the words for whoever is asked in it for the first time. Local models have adapters, and these
+were trained on the first words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,8 @@ class ServedWith:
     fused_candidates: int = 20
     context_turns: int = 4
     answer_candidates: int = 60
+    wordings: tuple[tuple[str, int], ...] = ()
+    """Role → version of the words that it is asked in; 1 where it is not named."""
     answer_tokens: int = 7_000
     """Of the memories shown for an answer, at most; 0 for no limit. Earlier versions had none, but 60 memories in
     letters that are not each a token take less."""
@@ -41,13 +47,35 @@ class ServedWith:
     def style(self, role: str) -> str:
         return dict(self.styles).get(role, "compact")
 
+    def wording(self, role: str) -> int:
+        return dict(self.wordings).get(role, FIRST)
+
     def to(self, backbone: Backbone) -> ServedWith:
         """The same, in the reply styles of whoever is asked."""
-        styles = tuple((role, style_of(backbone, role)) for role in ROLES)
-        return self if styles == self.styles else replace(self, styles=styles)
+        return self.in_styles({role: style_of(backbone, role) for role in ROLES})
+
+    def in_styles(self, styles: Mapping[str, str]) -> ServedWith:
+        """A role that was asked in another style until now has the newest words for its own."""
+        known = dict(self.styles)
+        if styles == known:
+            return self
+        wordings = {
+            role: self.wording(role) if known.get(role) == style else NEWEST[style] for role, style in styles.items()
+        }
+        return replace(self, styles=tuple(styles.items())).in_words(wordings)
+
+    def in_words(self, wordings: Mapping[str, int]) -> ServedWith:
+        return replace(self, wordings=tuple(sorted(one for one in wordings.items() if one[1] != FIRST)))
+
+    def in_words_of(self, before: ServedWith) -> ServedWith:
+        """In the words that the same store was asked in before, where the style is the same: its adapters know them."""
+        known = dict(before.styles)
+        return self.in_words(
+            {role: (before if known.get(role) == style else self).wording(role) for role, style in self.styles}
+        )
 
     def to_json(self) -> JSON:
-        return asdict(self) | {"styles": dict(self.styles)}
+        return asdict(self) | {"styles": dict(self.styles), "wordings": dict(self.wordings)}
 
     @classmethod
     def of(cls, raw: Any) -> ServedWith:
@@ -77,6 +105,12 @@ def _styles(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(cast("Mapping[str, str]", value).items()))
 
 
+def _wordings(value: Any) -> tuple[tuple[str, int], ...]:
+    if not isinstance(value, Mapping) or not all(one in WORDINGS for one in cast("Mapping[str, Any]", value).values()):
+        raise unreadable("its prompts are of a version that is unknown here")
+    return tuple(sorted(cast("Mapping[str, int]", value).items()))
+
+
 def _guard(value: Any) -> GuardLimits:
     try:
         return GuardLimits(**value)
@@ -94,6 +128,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "mode": _mode,
     "instructions": _instructions,
     "styles": _styles,
+    "wordings": _wordings,
     "guard": _guard,
     "reasks": _number,
     "candidates": _number,

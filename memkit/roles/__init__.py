@@ -23,13 +23,13 @@ from memkit.roles.extractor import Extractor
 from memkit.roles.fused import Fused
 from memkit.roles.layout import split_turns
 from memkit.roles.manager import Manager
-from memkit.roles.prompting import reask_message, reask_messages
+from memkit.roles.prompting import FIRST, reask_message, reask_messages
 from memkit.roles.recalled import strip_recalled
 
 
-def role_prompt_hashes(instructions: str = "", style: str = "compact") -> dict[str, str]:
+def role_prompt_hashes(instructions: str = "", style: str = "compact", wording: int = FIRST) -> dict[str, str]:
     """Role → prompt version with its hash: what an adapter was trained on, and what it will be asked."""
-    return {role.name: role(instructions, style).version for role in (Extractor, Manager, Answerer, Fused)}
+    return {role.name: role(instructions, style, wording).version for role in (Extractor, Manager, Answerer, Fused)}
 
 
 __all__ = [

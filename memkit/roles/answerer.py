@@ -13,7 +13,15 @@ from memkit.roles.base import AnswerDraft, ChatMessage, Parsed, Prompt, Shown, S
 from memkit.roles.grammar import Grammar, alt, repeat, seq, text
 from memkit.roles.layout import day, quote, speaker_label
 from memkit.roles.loose_json import read_json
-from memkit.roles.prompting import check_instructions, check_style, prompt_version, schema_digest, system_text
+from memkit.roles.prompting import (
+    FIRST,
+    check_instructions,
+    check_style,
+    check_wording,
+    prompt_version,
+    schema_digest,
+    system_text,
+)
 from memkit.roles.reading import (
     MAX_TEXT,
     Notes,
@@ -26,22 +34,11 @@ from memkit.roles.reading import (
     text_of,
 )
 
-VERSION = 1
 PER_SPEAKER = 30
 MAX_CANDIDATES = 60
 ANSWER_CHARS = 400
 SHOWN_CHARS = 400
 _MAX_USED = 12
-
-_RULES = """\
-You answer a question from memories of earlier chats. They are numbered and dated, grouped by the person they come from,
-oldest first.
-First select the memories that decide the question, then answer from these alone.
-Where memories contradict each other, the newest is right. Give dates, never relative times: what was "last week" on
-8 May 2023 happened in the week before 8 May 2023. Count and combine over memories where the question asks for it.
-Be as short as possible: a name, a date, a number, a list or a phrase, no full sentence unless it is asked for.
-If the memories do not hold the answer, select none and answer unknown.
-"""
 
 _FORMATS: dict[str, str] = {
     "compact": """\
@@ -88,12 +85,13 @@ _ABSTAIN = frozenset(
 class Answerer:
     name: Literal["answerer"] = "answerer"
 
-    def __init__(self, instructions: str = "", style: str = "compact") -> None:
+    def __init__(self, instructions: str = "", style: str = "compact", wording: int = FIRST) -> None:
+        self.wording = check_wording(wording)
         check_instructions(instructions)  # they say what to remember, not how to answer: not part of this prompt
         self.style: Style = check_style(style)
         self.schema = _SCHEMA if self.style == "json" else None
-        self.system = system_text(_RULES, _FORMATS[self.style], "")
-        self.version = prompt_version(self.name, VERSION, self.style, self.system, schema_digest(self.schema))
+        self.system = system_text(self.wording.answerer, _FORMATS[self.style], "")
+        self.version = prompt_version(self.name, self.wording, self.style, self.system, schema_digest(self.schema))
 
     def render(self, question: str, shown: Sequence[Shown], now: datetime | None = None) -> Prompt:
         """The memories are grouped, sorted and numbered anew: `prompt.view.shown` holds them as numbered."""
@@ -105,7 +103,9 @@ class Answerer:
             for one in members:
                 numbered.append(replace(one, handle=len(numbered) + 1, whole=len(one.record.text) <= SHOWN_CHARS))
                 record = one.record
-                lines.append(f"{len(numbered)} [{day(record.at)}] {quote(record.text, SHOWN_CHARS)}")
+                lines.append(
+                    f"{len(numbered)} [{day(record.at, self.wording.weekdays)}] {quote(record.text, SHOWN_CHARS)}"
+                )
         if not lines:
             lines.append("Memories: none.")
         today = f" (asked on {day(now, weekday=True)})" if now else ""

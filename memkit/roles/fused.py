@@ -7,30 +7,20 @@ from typing import Literal
 
 from memkit.models import OpDraft, Turn
 from memkit.roles.base import ChatMessage, Fact, Parsed, Prompt, Shown, Style, View
-from memkit.roles.extractor import WHAT_TO_KEEP
 from memkit.roles.facts import Sources, fact_from
 from memkit.roles.layout import fit, memory_line, turn_line, without_recalled
-from memkit.roles.manager import HOW_TO_DECIDE
 from memkit.roles.operations import FUSED_SHAPE, fused_grammar, operations_schema, to_drafts
 from memkit.roles.prompting import (
     CALL_CHARS,
+    FIRST,
     check_instructions,
     check_style,
+    check_wording,
     prompt_version,
     schema_digest,
     system_text,
 )
 from memkit.roles.reading import Notes, read_items
-
-VERSION = 1
-
-_RULES = f"""\
-You keep the long-term memory of a chat. Read the NEW turns, find the facts worth remembering, and decide for each what
-it changes in the memory.
-{WHAT_TO_KEEP.strip()}
-EARLIER turns only help you to understand: take no fact from them.
-{HOW_TO_DECIDE.strip()}
-"""
 
 _FORMATS: dict[str, str] = {
     "compact": """\
@@ -49,18 +39,23 @@ For ADD, id is null; for DELETE and NOOP, text is null.""",
 class Fused:
     name: Literal["fused"] = "fused"
 
-    def __init__(self, instructions: str = "", style: str = "json") -> None:
+    def __init__(self, instructions: str = "", style: str = "json", wording: int = FIRST) -> None:
+        self.wording = check_wording(wording)
         self.style: Style = check_style(style)
         self.schema = operations_schema(with_turn=True) if self.style == "json" else None
-        self.system = system_text(_RULES, _FORMATS[self.style], check_instructions(instructions))
-        self.version = prompt_version(self.name, VERSION, self.style, self.system, schema_digest(self.schema))
+        self.system = system_text(self.wording.fused, _FORMATS[self.style], check_instructions(instructions))
+        self.version = prompt_version(self.name, self.wording, self.style, self.system, schema_digest(self.schema))
 
     def render(self, turns: Sequence[Turn], shown: Sequence[Shown], context_turns: Sequence[Turn] = ()) -> Prompt:
         new = without_recalled(turns)
         lines = ["NEW turns:", *(turn_line(number, turn) for number, turn in enumerate(new, start=1))]
         used = len(self.system) + sum(len(line) + 1 for line in lines) + 80
-        kept, earlier = fit(CALL_CHARS, used, shown, context_turns)
-        memories = ["Memories:", *(memory_line(one) for one in kept)] if kept else ["Memories: none yet."]
+        kept, earlier = fit(self.wording, CALL_CHARS, used, shown, context_turns)
+        memories = (
+            ["Memories:", *(memory_line(one, weekday=self.wording.weekdays) for one in kept)]
+            if kept
+            else ["Memories: none yet."]
+        )
         if earlier:
             memories += ["", "EARLIER turns:", *earlier]
         handles = tuple(one.handle for one in kept)

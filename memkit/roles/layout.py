@@ -17,11 +17,14 @@ from memkit.models import Turn
 from memkit.roles.base import Shown
 from memkit.roles.grammar import is_text_char
 from memkit.roles.recalled import strip_recalled
+from memkit.roles.wording import Wording
 
 SHOWN_CHARS = 320
 """A memory longer than this is shown cut, and can then not be rewritten."""
 CONTEXT_CHARS = 200
 """An earlier turn is shown up to this length."""
+WHOLE_CHARS = 800
+"""… and up to this one where the wording wants it whole."""
 MEMORY_RESERVE = 1_500
 """Characters kept for shown memories, however long the new turns are."""
 
@@ -79,20 +82,20 @@ def turn_line(number: int, turn: Turn) -> str:
     return f"{number} [{day(turn.at, weekday=True)}] {name_of(turn)}: {quote(turn.text)}"
 
 
-def context_line(turn: Turn) -> str:
-    return f"- {name_of(turn)}: {quote(strip_recalled(turn.text), CONTEXT_CHARS)}"
+def context_line(turn: Turn, limit: int = CONTEXT_CHARS) -> str:
+    return f"- {name_of(turn)}: {quote(strip_recalled(turn.text), limit)}"
 
 
-def memory_line(shown: Shown) -> str:
+def memory_line(shown: Shown, *, weekday: bool = False) -> str:
     """Number, date, who said it (where the text itself does not name them) and the text."""
     record = shown.record
     speaker = speaker_label(record.speaker)
     prefix = f"{speaker}: " if speaker and speaker.casefold() not in record.text.casefold() else ""
-    return f"{shown.handle} [{day(record.at)}] {prefix}{quote(record.text, SHOWN_CHARS)}"
+    return f"{shown.handle} [{day(record.at, weekday)}] {prefix}{quote(record.text, SHOWN_CHARS)}"
 
 
 def fit(
-    budget: int, used: int, shown: Sequence[Shown], context_turns: Sequence[Turn]
+    wording: Wording, budget: int, used: int, shown: Sequence[Shown], context_turns: Sequence[Turn]
 ) -> tuple[tuple[Shown, ...], tuple[str, ...]]:
     """What fits into a prompt of `budget` characters of which `used` are taken: the shown memories in their order
     (a cut one is marked so), then the newest of the earlier turns. New turns are never cut, so where they fill the
@@ -100,15 +103,17 @@ def fit(
     room = max(budget - used, MEMORY_RESERVE)
     kept: list[Shown] = []
     for one in shown:
-        size = len(memory_line(one)) + 1
+        size = len(memory_line(one, weekday=wording.weekdays)) + 1
         if size > room:
             break
         room -= size
         kept.append(one if len(one.record.text) <= SHOWN_CHARS else replace(one, whole=False))
     lines: list[str] = []
-    room = min(room, budget - used - sum(len(memory_line(one)) + 1 for one in kept))
-    for turn in reversed(context_turns):
-        line = context_line(turn)
+    room = min(room, budget - used - sum(len(memory_line(one, weekday=wording.weekdays)) + 1 for one in kept))
+    for number, turn in enumerate(reversed(context_turns)):
+        line = context_line(turn, WHOLE_CHARS if number < wording.whole_turns else CONTEXT_CHARS)
+        if len(line) + 1 > room:
+            line = context_line(turn)
         if len(line) + 1 > room:
             break
         room -= len(line) + 1

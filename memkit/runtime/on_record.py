@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from memkit.engine.served_with import ServedWith, unreadable
+from memkit.engine.served_with import ROLES, ServedWith, unreadable
+from memkit.errors import InvalidConfig
 from memkit.models import to_json
 
 if TYPE_CHECKING:
@@ -29,6 +30,17 @@ def served_with(journal: Journal) -> ServedWith | None:
     except ValueError:
         raise unreadable("it is no JSON") from None
     return ServedWith.of(raw)
+
+
+def choose_wording(journal: Journal, served: ServedWith, asked: int) -> ServedWith:
+    """In the words that the app asks for; else in those that its models were asked in here before."""
+    if asked:
+        return served.in_words(dict.fromkeys(ROLES, asked))
+    try:
+        before = served_with(journal)
+    except InvalidConfig:  # a later version may have written what this one cannot read
+        before = None
+    return served if before is None else served.in_words_of(before)
 
 
 def record(journal: Journal, served: ServedWith, *, instead: bool = True) -> None:

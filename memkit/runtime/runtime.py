@@ -21,6 +21,7 @@ from memkit.errors import InvalidConfig, StoreClosed
 from memkit.inputs import has_surrogates, keep_turns_of, path_of, text_of
 from memkit.journal import Journal
 from memkit.models import Bank, Op
+from memkit.roles.prompting import check_wording
 from memkit.runtime.banks import BankReader
 from memkit.runtime.projector import Projector
 from memkit.runtime.redaction import redact_of
@@ -91,6 +92,8 @@ class Runtime:
         self.making = threading.RLock()
         self.path = path_of(path, "path")
         self.config = Config.of(config)
+        if self.config.wording:
+            check_wording(self.config.wording)
         self.clock: Clock = clock or SystemClock()
         self.ids: Ids = ids or RandomIds()
         self.redact = redact_of(redact)
@@ -165,9 +168,10 @@ class Runtime:
     @_Part
     def served_with(self) -> ServedWith:
         from memkit.engine.served_with import ServedWith
+        from memkit.runtime.on_record import choose_wording
 
         config = self.config
-        return ServedWith(
+        served = ServedWith(
             mode=self._mode or ("fused" if self.backbone.style == "json" else "split"),
             instructions=self._instructions,
             guard=config.guard,
@@ -178,6 +182,7 @@ class Runtime:
             answer_candidates=config.answer_candidates,
             answer_tokens=config.answer_tokens,
         ).to(self.backbone)
+        return choose_wording(self.journal, served, config.wording)
 
     @_Part
     def adapters(self) -> AdapterSet:
@@ -198,7 +203,8 @@ class Runtime:
         from memkit.roles import role_prompt_hashes
 
         return {
-            role: role_prompt_hashes(self._instructions, style).get(role, "") for role, style in self.served_with.styles
+            role: role_prompt_hashes(self._instructions, style, self.served_with.wording(role)).get(role, "")
+            for role, style in self.served_with.styles
         }
 
     @_Part

@@ -18,7 +18,7 @@ from typing import Any
 from memkit import __version__
 from memkit.engine.answer import Answered
 from memkit.engine.call import Attempt
-from memkit.engine.served_with import ServedWith
+from memkit.engine.served_with import NEWEST, ServedWith
 from memkit.errors import InvalidConfig, ModelError, ModelUnavailable
 from memkit.models import JSON, MemoryRecord, digest, to_json
 from memkit.retrieval.weights import DEFAULT as DEFAULT_WEIGHTS
@@ -407,6 +407,7 @@ def _cache_key(
             _origin(embedder),
             answerer.origin if answerer else None,
             role_prompt_hashes(config.instructions),
+            role_prompt_hashes(config.instructions, "json", NEWEST["json"]),
             conversation.conversation_id,
             digest(said),
             digest(asked),

@@ -85,6 +85,7 @@ def publish(
     now: datetime,
     instructions: str = "",
     style: str = "compact",
+    wordings: Mapping[str, int] = {},
     ranker: str | None = None,
     notes: str = "",
     device: str = "auto",
@@ -111,7 +112,7 @@ def publish(
             created_at=now.isoformat(),
             roles=tuple(roles),
             base=named,
-            text=_contract(loaded, roles, instructions, style),
+            text=_contract(loaded, roles, instructions, style, wordings),
             retrieval=RetrievalContract(embedder=embedder, store_schema=STORE_SCHEMA, ranker=ranker),
             data=DataWindow(
                 store_id=lineage.store_id,
@@ -167,11 +168,14 @@ def probe_of(
     return Probe(cases=tuple(chosen), tolerance=min(TOLERANCE, gap / 2) or TOLERANCE)
 
 
-def _contract(loaded: checkpoint.Checkpoint, roles: Sequence[str], instructions: str, style: str) -> TextContract:
+def _contract(
+    loaded: checkpoint.Checkpoint, roles: Sequence[str], instructions: str, style: str, wordings: Mapping[str, int]
+) -> TextContract:
     """What serving will compare, computed by the code that serving uses."""
-    prompter, hashes = Prompter(loaded.tokenizer), role_prompt_hashes(instructions, style)
+    prompter = Prompter(loaded.tokenizer)
+    hashes = {role: role_prompt_hashes(instructions, style, wordings.get(role, 1)).get(role) for role in roles}
     return TextContract(
         tokenizer_digest=prompter.tokenizer_digest(loaded.stop_ids),
         template_digest=prompter.template_digest(),
-        prompt_hashes={role: hashes[role] for role in roles if role in hashes},
+        prompt_hashes={role: found for role, found in hashes.items() if found is not None},
     )

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from memkit.adapters import Registry
 from memkit.embedders import make_embedder
+from memkit.engine.served_with import ROLES
 from memkit.journal import oslock
 from memkit.models import JSON, digest
 from memkit_train.errors import Busy, DiskFull, NothingNew, OtherData, OutOfMemory, TrainError
@@ -277,7 +278,7 @@ class _Retraining:
         if self.run.result_of("polish") is not None:
             learned_by += f"+{self.config.online.algorithm}"
         with open_source(self.config) as source:
-            instructions = served_with(source, self.config.data).instructions
+            served = served_with(source, self.config.data).in_styles(dict.fromkeys(ROLES, "compact"))
         made = publish(
             self.registry,
             adapter,
@@ -288,7 +289,8 @@ class _Retraining:
             report=_shareable(self.run.result_of("evaluate") or {}),
             probe_pairs=probe_pairs(rows, self.config.model.base),
             now=self.now,
-            instructions=instructions,
+            instructions=served.instructions,
+            wordings=dict(served.wordings),
             device=self.config.model.device,
             lineage=Lineage(
                 learned_by,
