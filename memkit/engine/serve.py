@@ -34,7 +34,22 @@ so many words of the question (or all it has) among them."""
 def serve(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> list[Scored]:
     """The best rows for a question, best first."""
     scored = rank(index, replace(query, k=_LOOKED_THROUGH * query.k + _MORE), weights)
-    return newest_first(_once(_best_windows(scored)), _content(query.text))[: query.k]
+    return newest_first(_once(_unrepeated(_best_windows(scored))), _content(query.text))[: query.k]
+
+
+def _unrepeated(scored: Sequence[Scored]) -> list[Scored]:
+    """What somebody said several times in the same words, once: as it was said last, in the best place of them."""
+    places: dict[tuple[str, str], int] = {}
+    out: list[Scored] = []
+    for one in scored:
+        record = one.record
+        key = (record.speaker, " ".join(record.text.casefold().split()))
+        place = places.setdefault(key, len(out)) if record.kind == "turn" else len(out)
+        if place == len(out):
+            out.append(one)
+        elif _time(record) > _time(out[place].record):
+            out[place] = replace(one, score=out[place].score)
+    return out
 
 
 def _best_windows(scored: Sequence[Scored]) -> list[Scored]:

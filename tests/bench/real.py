@@ -11,6 +11,7 @@ import os
 
 from tests.bench import _real_sets as sets
 from tests.bench._real_talks import System, Talk, Tally, auc, bm25, precision, share, talks, tally, told
+from tests.bench._real_updates import halumem, perfect
 from tests.bench._table import Row
 
 EMBEDDERS = ("hash", "minilm")
@@ -29,6 +30,7 @@ def run(*, full: bool = False) -> list[Row]:
         for size in ("6k", "32k") if full else ("6k",):
             rows += _facts(size)
         rows += _realmem(None if full else 1)
+        rows += _halumem()
     place = sets.rank_at_the_end_of_a_long_turn("hash")
     rows.append(Row("a fact at the end of a turn of 4,000 tokens: its rank", place, "", "<= 3", place <= 3))
     lost = sets.displaced("hash")
@@ -124,6 +126,39 @@ def _facts(size: str) -> list[Row]:
         rows.append(Row(f"{name}: gold first", ours["first"], "%", ">= 88", ours["first"] >= 88, note))
         note = f"raw {raw['five']:.0f}"
         rows.append(Row(f"{name}: gold in the first five", ours["five"], "%", ">= 99", ours["five"] >= 99, note))
+    return rows
+
+
+def _halumem() -> list[Row]:
+    rows: list[Row] = []
+    for embedder in EMBEDDERS:
+        found = {
+            "raw": halumem(embedder, infer=False),
+            "default": halumem(embedder),
+            "facts of a perfect manager": perfect(embedder, "none"),
+            "these facts and turns": perfect(embedder, "all"),
+        }
+        for system, seen in found.items():
+            values = (share(seen.above), share(seen.evidence), share(seen.stale))
+            note = f"n={len(seen.above)}, {len(seen.evidence)}"
+            is_judged = (system, embedder) == ("default", "minilm")
+            for what, value, bar, sign in zip(
+                ("new above old", "evidence@10", "old first"), values, (95, 75, 4), (1, 1, -1), strict=True
+            ):
+                text = f"{'>=' if sign > 0 else '<='} {bar}" if is_judged else ""
+                ok = not text or sign * value >= sign * bar
+                rows.append(Row(f"HaluMem, {system}, {embedder}: {what}", value, "%", text, ok, note))
+        alone, both = found["facts of a perfect manager"], found["these facts and turns"]
+        best = max(share(alone.evidence), share(found["default"].evidence))
+        rows.append(
+            Row(
+                f"HaluMem, {embedder}: evidence@10, facts and turns over the better of them alone",
+                share(both.evidence) - best,
+                "points",
+                ">= 0",
+                share(both.evidence) >= best,
+            )
+        )
     return rows
 
 

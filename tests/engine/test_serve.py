@@ -85,6 +85,20 @@ def test_a_fact_that_says_all_that_the_words_say_stands_for_them() -> None:
     )
 
 
+def test_what_is_said_again_in_the_same_words_takes_one_place_as_it_was_said_last(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s") as memory:
+        for day in (1, 2, 3):
+            memory.add("The ferry was a dream!", user_id="ana", at=datetime(2026, 5, day, tzinfo=UTC))
+        memory.add("THE FERRY  was a dream!", user_id="ana", at=datetime(2026, 5, 4, tzinfo=UTC))
+        memory.add("We took the ferry to Bergen.", user_id="ana", at=datetime(2026, 5, 5, tzinfo=UTC))
+        hits = [hit.memory for hit in memory.search("How was the ferry?", user_id="ana", kinds=["turn"])]
+    assert {(one.text, one.at.day) for one in hits if one.at} == {
+        ("THE FERRY  was a dream!", 4),
+        ("We took the ferry to Bergen.", 5),
+    }
+    assert len(hits) == 2
+
+
 def test_the_windows_of_a_long_turn_take_one_place_among_the_hits(tmp_path: Path) -> None:
     filler = " ".join(f"The garden needs water and care in week {number}, as gardens do." for number in range(60))
     with Memory(tmp_path / "s") as memory:
