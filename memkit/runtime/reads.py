@@ -82,7 +82,10 @@ class Asking:
         now = ask.as_of if isinstance(ask.as_of, datetime) else self._clock.now()
         if not (ask.kinds or ask.session_id or ask.condition):
             scored = with_sources(live.index, scored, now)
-        standing = core(live.index, now, kinds=ask.kinds, condition=ask.condition)
+        near = None
+        if len(live) and not self._embedder.identity.startswith("hash/"):  # whose cosines know no meanings
+            (near,) = embed_queries(self._embedder, [ask.text])
+        standing = core(live.index, now, kinds=ask.kinds, condition=ask.condition, near=near)
         records = [one.record for one in scored]
         block = render_context(records, max_tokens=max_tokens, nonce=trace_id[-8:], core=standing)
         served = [one for one in scored if one.record.id in block.ids]

@@ -75,7 +75,12 @@ def is_of_health(text: str) -> bool:
     return _HEALTH.search(text) is not None or _DEAF.search(text) is not None
 
 
+def is_own(text: str) -> bool:
+    """Whether somebody says it of himself, or of his own people."""
+    return _OWN.search(text) is not None
+
+
 def _stands(sentence: str) -> bool:
-    if _ASKS.search(sentence) and not _OWN.search(sentence):
+    if _ASKS.search(sentence) and not is_own(sentence):
         return False
     return is_of_health(sentence) or any(said.search(sentence) for said in (_CALLED, _ANSWERED))

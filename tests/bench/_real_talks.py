@@ -153,6 +153,9 @@ class Tally:
     hits: list[list[tuple[float, bool]]] = field(default_factory=list)
     """Per question that has an answer: relevance of each hit, and whether it is right."""
     misses: list[str] = field(default_factory=list)
+    words: int = 0
+    idle_words: int = 0
+    """Served words, and those of turns that hold nothing worth keeping."""
 
     def count(self, talk: Talk, question: dict[str, Any], served: Served) -> None:
         if question["answer"] is None:
@@ -168,6 +171,10 @@ class Tally:
         self.memory.append(served.share)
         self.hits.append(list(zip(served.relevance, right, strict=False)))
         has = holds(served.block, forms) or any(fold(said) in fold(served.block) for said in evidence)
+        idle = [words[one] for one in talk.chitchat if one in words]
+        for line in served.block.split("\n"):
+            self.words += len(line.split())
+            self.idle_words += len(line.split()) * any(same(line, said) for said in idle)
         self.evidence.append(found)
         self.gold.append(has)
         old = forms_of(question.get("stale") or [])

@@ -13,6 +13,7 @@ from tests.bench import _real_sets as sets
 from tests.bench._real_talks import System, Talk, Tally, auc, bm25, precision, share, talks, tally, told
 from tests.bench._real_updates import halumem, perfect
 from tests.bench._table import Row
+from tests.memory.test_standing import ASKED
 
 EMBEDDERS = ("hash", "minilm")
 
@@ -23,7 +24,7 @@ def run(*, full: bool = False) -> list[Row]:
         found = talks()
         rows += _talks("English", [one for one in found if one.english], (95, 86, 15))
         rows += _talks("other languages", [one for one in found if not one.english], (90, 84, None))
-        rows.append(_first_messages(found))
+        rows += [_first_messages(found), _standing(found)]
     if _is_set("MEMKIT_LOCOMO", rows):
         rows += _locomo()
     if _is_set("MEMKIT_REAL", rows):
@@ -81,10 +82,26 @@ def _precision(name: str, found: Tally, is_judged: bool) -> list[Row]:
     right, least = precision(found.hits)
     bar, note = ">= .75" if is_judged else "", f"min_score={least:.3f}"
     rows.append(Row(f"{name}: precision at a recall of .85", right, "", bar, not bar or right >= 0.75, note))
+    idle, bar = 100 * found.idle_words / max(found.words, 1), "<= 3" if is_judged else ""
+    rows.append(Row(f"{name}: served words of idle turns", idle, "%", bar, not bar or idle <= 3))
     memory = 100 * sum(found.memory) / max(len(found.memory), 1)
     bar = ">= 75" if is_judged else ""
     rows.append(Row(f"{name}: share of a block that is memory", memory, "%", bar, not bar or memory >= 75))
     return rows
+
+
+def _standing(found: list[Talk]) -> Row:
+    """What always matters, in the context of what it bears on, a whole talk of somebody else later."""
+    lost: list[str] = []
+    with sets.memory("minilm") as store:
+        for number, ((said, asked, held), talk) in enumerate(zip(ASKED, found, strict=False)):
+            store.add(said, user_id=f"u{number}")
+            for turn in talk.turns:
+                store.add({"role": turn["role"], "content": turn["content"]}, user_id=f"u{number}")
+            lost += [] if held in store.context(asked, user_id=f"u{number}", max_tokens=300) else [said]
+    present = 100 * (1 - len(lost) / len(ASKED))
+    note = "; ".join(lost) or f"n={len(ASKED)}"
+    return Row("standing facts in the contexts that they bear on", present, "%", ">= 95", present >= 95, note)
 
 
 def _first_messages(found: list[Talk]) -> Row:

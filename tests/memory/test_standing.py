@@ -98,6 +98,16 @@ def test_a_memory_is_pinned_let_go_and_undone(memory: Memory) -> None:
     assert ana.profile() == []
 
 
+def test_where_much_stands_the_user_s_own_comes_first_and_how_to_answer_keeps_its_place(memory: Memory) -> None:
+    memory.add("I have type 2 diabetes.", user_id="ana")
+    memory.add("always answer in French", user_id="ana")
+    for name in ("Liezl", "Steph", "Robin", "Priya", "Tomas", "Wendy", "Oluchi", "Marek"):
+        memory.add(f"{name} stopped school for good this spring, {name} is pregnant.", user_id="ana")
+    block = memory.context("what can you tell about volcanoes?", user_id="ana", max_tokens=300)
+    assert "diabetes" in block
+    assert "French" in block
+
+
 def test_what_ended_stands_no_more(memory: Memory) -> None:
     memory.add("I'm allergic to peanuts.", user_id="ana")
     (one,) = memory.profile(user_id="ana")
