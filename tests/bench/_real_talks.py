@@ -93,7 +93,7 @@ def told(embedder: str, *, infer: bool = True) -> System:
                 hits = memory.search(question["question"], user_id="u", k=K)
                 block = str(memory.context(question["question"], user_id="u", max_tokens=TOKENS))
                 said = "\n".join(item.text for item in parse_context(block)) if block else ""
-                best = max((hit.relevance for hit in hits), default=0.0)
+                best = max((hit.score for hit in hits), default=0.0)
                 tokens, relevance = estimate_tokens(block), [hit.relevance for hit in hits]
                 whole = str(memory.context(question["question"], user_id="u"))
                 inside = sum(estimate_tokens(item.text) for item in parse_context(whole)) if whole else 0
