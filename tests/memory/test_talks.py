@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench._real_talks import Talk, Tally, bm25, talks, tally, told
+from tests.bench._real_talks import Tally, bm25, talks, tally, told
 
 FOUND = talks(str(Path(__file__).parents[1] / "data" / "talks"))
 
