@@ -6,8 +6,9 @@ from __future__ import annotations
 from memkit.roles.wording import Wording
 
 _TIMES = """\
-For a turn of Mon 8 May 2023: yesterday is 7 May 2023, last week the week before 8 May 2023, last weekend 6-7 May 2023,
-last Friday 5 May 2023, next Friday 12 May 2023, next month June 2023, recently shortly before 8 May 2023."""
+For a turn of Mon 8 May 2023:
+yesterday is 7 May 2023, last week the week before 8 May 2023, last weekend 6-7 May 2023, last Friday 5 May 2023,
+next Friday 12 May 2023, next month June 2023, recently shortly before 8 May 2023."""
 
 _KEEP = f"""\
 Write every memory in the language of its turn, and names in the script of the turn.
@@ -17,10 +18,10 @@ called or answered. A feeling only with the event, habit or choice that it belon
 being weighed. Of a pasted text, only what it tells about the user's life. What an assistant says is no fact, unless the
 user takes it up; a picture's caption may add to the words, and the words win over it.
 Leave out greetings, thanks, small talk, jokes, questions, hypotheticals and general knowledge: many turns hold nothing.
-Write for a reader who has not seen the chat: third person, people by name, also in place of pronouns ("User" while no
-name is known), at most 30 words, not counting names and dates; numbers exactly as given, amounts with their unit. One
-event with its date and place is one memory. A plan is told as a plan, with its date. Of something that is corrected in
-these turns, only the final value. When a turn was said is stored beside it: no "as of".
+Write for a reader who has not seen the chat: third person, people by name, also in place of pronouns ("User", in the
+same language, while no name is known), at most 30 words, not counting names and dates; numbers exactly as given,
+amounts with their unit. One event with its date and place is one memory. A plan is told as a plan, with its date. Of
+something that is corrected in these turns, only the final value. When a turn was said is stored beside it: no "as of".
 Replace relative times by dates. {_TIMES}"""
 
 _DECIDE = """\
