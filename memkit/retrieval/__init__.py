@@ -4,7 +4,7 @@
 lays memories out for a prompt. Pure: no I/O, no clock, no randomness.
 """
 
-from memkit.retrieval.context import ContextItem, Rendered, estimate_tokens, parse_context, render_context
+from memkit.retrieval.context import ContextItem, Rendered, estimate_tokens, nonce_of, parse_context, render_context
 from memkit.retrieval.index import BankIndex
 from memkit.retrieval.query import Query
 from memkit.retrieval.rank import Scored, rank
@@ -26,6 +26,7 @@ __all__ = [
     "embed_text",
     "estimate_tokens",
     "features",
+    "nonce_of",
     "parse_context",
     "rank",
     "render_context",

@@ -70,6 +70,15 @@ class ContextItem:
     """The text is the beginning of a longer one."""
 
 
+def nonce_of(trace_id: str) -> str:
+    """Letters only, so that every block's frame has as many tokens: the same memories are cut alike in each."""
+    value, letters = int(digest(trace_id)[:8], 16), ""
+    for _ in range(13):
+        value, place = divmod(value, 6)
+        letters += "abcdef"[place]
+    return letters
+
+
 def estimate_tokens(text: str) -> int:
     """Somewhat more tokens than today's tokenizers make of ordinary text: one per four Latin letters begun; per two
     marks, or letters of other small alphabets (Greek, Cyrillic, Hebrew, Arabic), begun; per digit, and per character of

@@ -28,7 +28,7 @@ from memkit.journal import FeedbackRecord, Trace
 from memkit.journal.records import TraceKind
 from memkit.models import JSON, Bank, MemoryRecord, digest
 from memkit.results import Answer, ContextBlock, Hit, Hits
-from memkit.retrieval import Query, RankerWeights, Scored, render_context, why
+from memkit.retrieval import Query, RankerWeights, Scored, nonce_of, render_context, why
 from memkit.retrieval.relevance import Calibration, calibration_of
 from memkit.runtime.banks import BankReader
 from memkit.runtime.read_request import ReadRequest
@@ -87,7 +87,7 @@ class Asking:
             (near,) = embed_queries(self._embedder, [ask.text])
         standing = core(live.index, now, kinds=ask.kinds, condition=ask.condition, near=near)
         records = [one.record for one in scored]
-        block = render_context(records, max_tokens=max_tokens, nonce=trace_id[-8:], core=standing)
+        block = render_context(records, max_tokens=max_tokens, nonce=nonce_of(trace_id), core=standing)
         served = [one for one in scored if one.record.id in block.ids]
         found = {one.record.id for one in served}
         always = [Scored(one, 0.0, {}) for one in standing if one.id in block.ids and one.id not in found]

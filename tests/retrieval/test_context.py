@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memkit.errors import InvalidInput
 from memkit.models import MemoryRecord
-from memkit.retrieval import estimate_tokens, parse_context, render_context
+from memkit.retrieval import estimate_tokens, nonce_of, parse_context, render_context
 from memkit.roles.recalled import strip_recalled
 from tests.retrieval._payloads import payloads
 
@@ -146,3 +146,15 @@ def test_a_year_is_told_once_and_read_back_with_each_date() -> None:
     assert "\n9 May\n" in block
     dates = ["", "8 May 2023", "9 May 2023", "9 May 2024"]
     assert [item.date for item in parse_context(block)] == dates
+
+
+def test_a_block_s_frame_costs_the_same_in_every_call() -> None:
+    """Else the same memories would be cut differently from one call to the next."""
+    nonces = [nonce_of(f"c_{number}") for number in range(500)]
+    assert len(set(nonces)) == 500
+    assert {estimate_tokens(nonce) for nonce in nonces} == {4}
+    record = MemoryRecord("m", "Ana has a dog.", at=START)
+    blocks = [render_context([record], 200, nonce=nonce).text for nonce in nonces[:20]]
+    assert {estimate_tokens(block) for block in blocks} == {estimate_tokens(blocks[0])}
+    assert [parse_context(block)[0].text for block in blocks] == ["Ana has a dog."] * 20
+    assert all(strip_recalled(f"before\n{block}\nafter") == "before\nafter" for block in blocks)
