@@ -13,7 +13,7 @@
 
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
-EXTRAS := dev,local,minilm,fastembed,train,plugs
+EXTRAS := dev,local,minilm,small,fastembed,train,plugs
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -42,7 +42,7 @@ TRAINER_LAYERS = (
     {"credit"},
     {"replay"},
     {"rewards"},
-    {"learn"},
+    {"learn", "chooser"},
     {"rl"},
     {"gate", "report"},
     {"retrain"},

@@ -18,7 +18,7 @@ __all__ = ["check_model", "make_backbone"]
 
 _ROLES = (*get_args(RoleName), "default")
 _LOCAL_PACKAGES = ("torch", "transformers", "peft", "safetensors")
-_SPECS = 'None (rules), "openai:NAME", "hf:PATH_OR_ID", a function of messages, a Backbone, or roles → these'
+_SPECS = 'None (rules), "small", "openai:NAME", "hf:PATH_OR_ID", a function of messages, a Backbone, or roles → these'
 
 
 def make_backbone(spec: Any, *, base_url: str | None = None, api_key: Any = None, **options: Any) -> Backbone:
@@ -38,6 +38,8 @@ def make_backbone(spec: Any, *, base_url: str | None = None, api_key: Any = None
     if isinstance(spec, str) and _local(spec):
         path = spec.removeprefix("hf:") if spec.startswith("hf:") else str(offered_path(spec))
         return _built(_class_of(spec), path, options, spec)
+    if spec == "small":
+        return _built(_class_of(spec), None, options, spec)
     if spec is None:
         from memkit.backbones.rules import RuleBackbone
 
@@ -71,6 +73,8 @@ def check_model(spec: Any, options: Mapping[str, Any]) -> None:
         make_backbone(spec, **options).close()
     elif _local(spec):
         _check_local(spec, options)
+    elif spec == "small":
+        make_backbone(spec, **options).close()
     else:
         raise _unknown(spec)
 
@@ -164,6 +168,10 @@ def _class_of(spec: str) -> Any:
         from memkit.backbones.openai import OpenAIBackbone
 
         return OpenAIBackbone
+    if spec == "small":
+        from memkit.backbones.small import SmallBackbone
+
+        return SmallBackbone
     from memkit.backbones.hf import HFBackbone
 
     return HFBackbone

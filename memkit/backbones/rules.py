@@ -23,7 +23,7 @@ IDENTITY = "rules/2"
 KNOWN = "known already"
 NOTHING_FORGOTTEN = "no memory like it was found to forget"
 NOTHING_CORRECTED = "no memory was found that this corrects"
-_MOST_FORGOTTEN = 3
+MOST_FORGOTTEN = 3
 """As many memories as one turn may delete."""
 _READ = 500
 """Characters of a memory that are compared."""
@@ -79,7 +79,7 @@ def _manage(prompt: Prompt) -> tuple[str, str]:
     known = [KnownMemory(one.handle, one.record.text[:_READ], one.whole, one.record.seq) for one in prompt.view.shown]
     wanted = to_forget(fact)
     if wanted is not None:
-        handles = find_forgotten(wanted, known)[: 1 if again else _MOST_FORGOTTEN]
+        handles = find_forgotten(wanted, known)[: 1 if again else MOST_FORGOTTEN]
         return "\n".join(f"DELETE {handle}" for handle in handles) or "NOOP", "" if handles else NOTHING_FORGOTTEN
     decision = RuleDecision("noop" if meant(fact) else "add") if again else decide(fact, known)
     if decision.action == "noop":
@@ -122,7 +122,7 @@ def _fuse(prompt: Prompt) -> tuple[str, str]:
         for fact in reading.facts:
             wanted = to_forget(fact)
             if wanted is not None:
-                handles = find_forgotten(wanted, _live(standing))[: 1 if again else _MOST_FORGOTTEN]
+                handles = find_forgotten(wanted, _live(standing))[: 1 if again else MOST_FORGOTTEN]
                 for handle in handles:
                     _change(standing, RuleDecision("delete", handle), fact, number)
                 missed += [] if handles else [NOTHING_FORGOTTEN]

@@ -10,6 +10,11 @@ def main() -> None:
     from memkit.errors import MemkitError
 
     try:
+        if sys.argv[1:] == ["--version"]:
+            from importlib.metadata import version
+
+            print(f"memkit {version('memkit')}")
+            return
         if sys.argv[1:2] == ["serve"]:
             from memkit.cli.servers import alone as app  # an MCP client waits for this one: it loads nothing else
         else:

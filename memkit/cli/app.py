@@ -30,7 +30,7 @@ Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", hel
 User = Annotated[str, typer.Option("--user", "-u", help="Whose memories.")]
 Agent = Annotated[str | None, typer.Option("--agent", help="Narrow to one agent of the user.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Model = Annotated[str | None, typer.Option("--model", "-m", help='"openai:NAME", "hf:PATH"; without it, the rules.')]
+Model = Annotated[str | None, typer.Option("--model", "-m", help='"small", "openai:NAME", "hf:PATH"; else the rules.')]
 BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Endpoint of an openai: model.")]
 Embedder = Annotated[
     str | None,

@@ -33,7 +33,7 @@ class BertShape:
 
 def bert_encoder(weights: Weights, shape: BertShape) -> bytes:
     """ONNX bytes: (input_ids, mask) int32 (batch, length) → hidden float (batch, length, hidden)."""
-    graph = _Graph()
+    graph = _Graph(inputs={"input_ids": _INT32, "mask": _INT32})
     graph.constant("words", weights["embeddings.word_embeddings.weight"])
     # All texts are of the first segment, so its vector is part of every position.
     places = weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][0]
@@ -47,6 +47,16 @@ def bert_encoder(weights: Weights, shape: BertShape) -> bytes:
         epsilon=shape.epsilon,
     )
     for number in range(shape.layers):
+        state = _layer(graph, weights, shape, f"encoder.layer.{number}.", state)
+    graph.node("Identity", "hidden", [state], domain="")
+    return graph.model()
+
+
+def bert_layers(weights: Weights, shape: BertShape, first: int) -> bytes:
+    """The layers from `first` on: (states float (batch, length, hidden), mask) → hidden."""
+    graph = _Graph(inputs={"states": _FLOAT, "mask": _INT32})
+    state = "states"
+    for number in range(first, shape.layers):
         state = _layer(graph, weights, shape, f"encoder.layer.{number}.", state)
     graph.node("Identity", "hidden", [state], domain="")
     return graph.model()
@@ -69,7 +79,8 @@ def _layer(graph: _Graph, weights: Weights, shape: BertShape, name: str, state: 
 
 
 class _Graph:
-    def __init__(self) -> None:
+    def __init__(self, inputs: Mapping[str, int]) -> None:
+        self._inputs = inputs
         self._nodes: list[bytes] = []
         self._constants: list[bytes] = []
 
@@ -111,13 +122,14 @@ class _Graph:
     def model(self) -> bytes:
         graph = b"".join(_bytes(1, node) for node in self._nodes) + _string(2, "bert")
         graph += b"".join(_bytes(5, constant) for constant in self._constants)
-        graph += b"".join(_bytes(11, _tensor(name, _INT32, ("batch", "length"))) for name in ("input_ids", "mask"))
-        graph += _bytes(12, _tensor("hidden", _FLOAT, ("batch", "length", "width")))
+        graph += b"".join(_bytes(11, _tensor(name, kind)) for name, kind in self._inputs.items())
+        graph += _bytes(12, _tensor("hidden", _FLOAT))
         opsets = _bytes(8, _string(1, "") + _integer(2, 17)) + _bytes(8, _string(1, _FUSED) + _integer(2, 1))
         return _integer(1, 8) + _string(2, "memkit") + _bytes(7, graph) + opsets
 
 
-def _tensor(name: str, element: int, dims: tuple[str, ...]) -> bytes:
+def _tensor(name: str, element: int) -> bytes:
+    dims = ("batch", "length", "width") if element == _FLOAT else ("batch", "length")
     shape = b"".join(_bytes(1, _string(2, dim)) for dim in dims)
     return _string(1, name) + _bytes(2, _bytes(1, _integer(1, element) + _bytes(2, shape)))
 

@@ -47,6 +47,8 @@ _LINE = re.compile(
     r"""(?:(?P<who>[^"(][^"(]*?|"(?:[^"\\]|\\.)*")?(?: ?\((?P<origin>\w+)\))?: )?"""
     r"""(?P<text>"(?:[^"\\]|\\.)*")(?P<cut> \(cut\))?"""
 )
+_SAYS_I = re.compile(r"\b(?:i|i'm|im|i've|my|me|we|our)\b", re.IGNORECASE)
+"""A fact in somebody's own words does not say whose they are."""
 _PIECE = re.compile(r"([A-Za-z]+)|([!-/:-@\[-`{-~]+|[\u00a1-\u07ff]+)|([^\sA-Za-z])")
 
 
@@ -209,7 +211,7 @@ def _who(record: MemoryRecord, limit: int) -> str:
         name = name if _NAME.fullmatch(name) else _quoted(name)
     if origin != "user":
         return f"{name} ({origin})".lstrip()
-    return name or ("user" if record.kind != "fact" else "")
+    return name or ("user" if record.kind != "fact" or _SAYS_I.search(record.text) else "")
 
 
 def _quoted(text: str) -> str:

@@ -162,8 +162,8 @@ class Runtime:
 
     @property
     def answerer(self) -> Backbone | None:
-        """The model that may write answers; the built-in rules do not."""
-        return None if self._model is None else self.backbone
+        """The model that may write answers; the rules and the small manager do not."""
+        return None if self._model is None or self._model == "small" else self.backbone
 
     @_Part
     def served_with(self) -> ServedWith:

@@ -7,7 +7,7 @@ import os
 import random
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -26,24 +26,24 @@ USER = "u"
 
 
 @contextmanager
-def memory(embedder: str) -> Iterator[Memory]:
-    with tempfile.TemporaryDirectory() as folder, Memory(folder + "/store", embedder=embedder) as opened:
+def memory(embedder: str, model: Any = None) -> Iterator[Memory]:
+    with tempfile.TemporaryDirectory() as folder, Memory(folder + "/store", embedder=embedder, model=model) as opened:
         yield opened
 
 
 # ---- LoCoMo ----------------------------------------------------------------------------------------------------
 
 
-def locomo(embedder: str) -> dict[str, dict[str, float]]:
+def locomo(embedder: str, model: Any = None, kinds: Mapping[str, bool] = KINDS) -> dict[str, dict[str, float]]:
     """System → evidence recall@10, and share of questions whose gold is within 400 words of context; category 5 left
     out, and questions without evidence."""
     data = json.loads(Path(os.environ["MEMKIT_LOCOMO"]).read_text("utf-8"))
     out: dict[str, dict[str, float]] = {}
-    for name, infer in KINDS.items():
+    for name, infer in kinds.items():
         recall: list[float] = []
         gold: list[bool] = []
         for talk in data:
-            with memory(embedder) as store:
+            with memory(embedder, model) as store:
                 said = _tell_locomo(store, talk["conversation"], infer)
                 for question in talk["qa"]:
                     evidence = [said[one] for one in question.get("evidence", ()) if one in said]
@@ -87,7 +87,7 @@ def _first_words(texts: Sequence[str], most: int) -> str:
 # ---- sets in the format of `memkit-train eval jsonl:` ----------------------------------------
 
 
-def _rows(name: str) -> list[dict[str, Any]]:
+def read_rows(name: str) -> list[dict[str, Any]]:
     text = (Path(os.environ["MEMKIT_REAL"]) / name).read_text("utf-8")
     return [json.loads(line) for line in text.split("\n") if line]
 
@@ -95,7 +95,7 @@ def _rows(name: str) -> list[dict[str, Any]]:
 def facts(embedder: str, size: str) -> dict[str, dict[str, float]]:
     """FactConsolidation: later statements override earlier ones. System → share of questions whose gold is the first
     hit, among the first five, and findable at all (among the first fifty)."""
-    rows = _rows(f"factcon_{size}.jsonl")
+    rows = read_rows(f"factcon_{size}.jsonl")
     out: dict[str, dict[str, float]] = {}
     for name, infer in KINDS.items():
         first, five, never = list[bool](), list[bool](), list[bool]()
@@ -115,13 +115,15 @@ def facts(embedder: str, size: str) -> dict[str, dict[str, float]]:
     return out
 
 
-def realmem(embedder: str, most: int | None = None) -> dict[str, dict[str, float]]:
+def realmem(
+    embedder: str, most: int | None = None, model: Any = None, kinds: Mapping[str, bool] = KINDS
+) -> dict[str, dict[str, float]]:
     """RealMem, streaming: each question is asked right after the session that it comes after. System → recall of the
     evidence turns among the first 10 and 30 hits. `most`: so many personas."""
-    rows = _rows("realmem_dev.jsonl")
+    rows = read_rows("realmem_dev.jsonl")
     people = list(dict.fromkeys(row["conversation"] for row in rows))[:most]
     out: dict[str, dict[str, float]] = {}
-    for name, infer in KINDS.items():
+    for name, infer in kinds.items():
         ten, thirty = list[float](), list[float]()
         for person in people:
             own = [row for row in rows if row["conversation"] == person]
@@ -130,7 +132,7 @@ def realmem(embedder: str, most: int | None = None) -> dict[str, dict[str, float
             for row in own:
                 if "question" in row:
                     waiting.setdefault(row["after"], []).append(row)
-            with memory(embedder) as store:
+            with memory(embedder, model) as store:
                 turns = [row for row in own if "content" in row]
                 for row, following in zip(turns, [*turns[1:], None], strict=True):
                     message = {"role": row["role"], "content": row["content"]}

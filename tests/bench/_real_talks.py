@@ -81,11 +81,14 @@ class Served:
 System = Callable[[Talk], Iterator[Served]]
 
 
-def told(embedder: str, *, infer: bool = True) -> System:
-    """A Memory without a model: as it is by default, or every turn stored raw."""
+def told(embedder: str, *, infer: bool = True, model: Any = None) -> System:
+    """A Memory as it is by default, with a model or without, or every turn stored raw."""
 
     def run(talk: Talk) -> Iterator[Served]:
-        with tempfile.TemporaryDirectory() as folder, Memory(folder + "/store", embedder=embedder) as memory:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Memory(folder + "/store", embedder=embedder, model=model) as memory,
+        ):
             for turn in talk.turns:
                 message = {"role": turn["role"], "content": turn["content"]}
                 memory.add(message, user_id="u", session_id=turn["session"], at=turn["at"], infer=infer)

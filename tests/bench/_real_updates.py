@@ -52,7 +52,7 @@ def halumem(embedder: str, *, infer: bool = True) -> Seen:
     seen = Seen()
     for person in PEOPLE:
         with memory(embedder) as store:
-            for session in _sessions(person):
+            for session in sessions_of(person):
                 _tell(store, session, infer)
                 seen.look(store, session)
     return seen
@@ -73,10 +73,10 @@ def perfect(embedder: str, keep_turns: str) -> Seen:
                 config={"guard": {"max_ops": 60, "max_deletes": 0}},
             ) as store,
         ):
-            for session in _sessions(person):
+            for session in sessions_of(person):
                 manager.points = [one for one in session["memory_points"] if one["memory_source"] != "interference"]
                 said = [{"role": turn["role"], "content": turn["content"]} for turn in session["dialogue"]]
-                store.add(said, user_id=USER, session_id=session["start_time"], at=_at(session))
+                store.add(said, user_id=USER, session_id=session["start_time"], at=at_of(session))
                 seen.look(store, session)
     return seen
 
@@ -110,7 +110,7 @@ class _Perfect:
     def close(self) -> None: ...
 
 
-def _sessions(name: str) -> list[dict[str, Any]]:
+def sessions_of(name: str) -> list[dict[str, Any]]:
     (line,) = (Path(os.environ["MEMKIT_REAL"]) / name).read_text("utf-8").splitlines()
     return json.loads(line)["sessions"]
 
@@ -118,10 +118,10 @@ def _sessions(name: str) -> list[dict[str, Any]]:
 def _tell(store: Memory, session: dict[str, Any], infer: bool) -> None:
     for turn in session["dialogue"]:
         message = {"role": turn["role"], "content": turn["content"]}
-        store.add(message, user_id=USER, session_id=session["start_time"], at=_at(session), infer=infer)
+        store.add(message, user_id=USER, session_id=session["start_time"], at=at_of(session), infer=infer)
 
 
-def _at(session: dict[str, Any]) -> datetime:
+def at_of(session: dict[str, Any]) -> datetime:
     return datetime.strptime(session["start_time"], "%b %d, %Y, %H:%M:%S").replace(tzinfo=UTC)
 
 

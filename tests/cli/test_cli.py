@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -212,3 +213,7 @@ def test_what_wrote_nothing_says_why(tmp_path: Path) -> None:
     assert (code, "nothing written: a question" in out) == (0, True)
     _, out, _ = memkit("log", "-u", "ana", cwd=tmp_path)
     assert "because  a question" in out
+
+
+def test_the_version_is_told(tmp_path: Path) -> None:
+    assert memkit("--version", cwd=tmp_path) == (0, f"memkit {version('memkit')}\n", "")

@@ -1,0 +1,198 @@
+"""The encoder behind the choices, on onnxruntime: pairs of texts → a score for each option.
+
+The lower layers read a text by itself, and what they make of it is kept; the upper ones, with LoRA matrices merged in,
+read the two texts of a pair together; a head turns what they made of them into scores. Nothing is loaded before the
+first pair. What was learned is a folder: LoRA matrices with their configuration, and the heads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memkit.backbones.small.shape import CONFIG, FACT, HEADS, LOWER, MEMORY, MESSAGE, SPAN, WEIGHTS
+from memkit.embedders.onnx_graph import BertShape, bert_encoder, bert_layers
+from memkit.embedders.weights import find_minilm, read_config, read_safetensors
+from memkit.errors import InvalidConfig, MissingExtra
+
+Task = Literal["clause", "relation"]
+Floats = NDArray[np.float32]
+
+KINDS = {"message": (0, MESSAGE), "span": (1, SPAN), "memory": (2, MEMORY), "fact": (3, FACT)}
+"""Kind of text → its mark, tokens that are read."""
+READS: Mapping[Task, tuple[str, str]] = {"clause": ("message", "span"), "relation": ("memory", "fact")}
+_KEPT = 768
+"""Texts whose lower states are kept, 30 kB each."""
+_BATCH_TOKENS = 1_024
+_PREFIX = "base_model.model."
+
+
+@dataclass(frozen=True, slots=True)
+class TextPair:
+    task: Task
+    first: str
+    second: str
+    features: Sequence[float]
+
+
+class Encoder:
+    """Thread-safe. `learned`: the folder of what was learned."""
+
+    def __init__(self, learned: Path, path: str | os.PathLike[str] | None = None) -> None:
+        self._folder, self._learned = find_minilm(path), learned
+        missing = [name for name in (WEIGHTS, CONFIG, HEADS) if not (learned / name).is_file()]
+        if missing:
+            raise InvalidConfig(
+                f"{learned} holds no small manager",
+                why=f"{missing[0]} is not there",
+                fix="name another folder, or none",
+            )
+        self._lock = threading.Lock()
+        self._loaded: tuple[_Lower, _Upper] | None = None
+
+    def score(self, pairs: Sequence[TextPair]) -> list[Floats]:
+        """For each pair the scores of its task's options, not yet normalised."""
+        if not pairs:
+            return []
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = _Lower(self._folder), _Upper(self._folder, self._learned)
+            lower, upper = self._loaded
+        return upper.score(lower, pairs)
+
+
+class _Lower:
+    def __init__(self, folder: Path) -> None:
+        tokenizers = _import("tokenizers")
+        self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        weights = read_safetensors(folder / "model.safetensors")
+        self._session = _session(bert_encoder(weights, _shape(folder, LOWER)))
+        self._kept: OrderedDict[tuple[str, str], Floats] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def read(self, texts: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Floats]:
+        """(kind, text) → its states, one row per token."""
+        wanted = dict.fromkeys(texts)
+        with self._lock:
+            found = {key: self._kept[key] for key in wanted if key in self._kept}
+        missing = [key for key in wanted if key not in found]
+        for batch in _batches([len(text) for _, text in missing]):
+            for place, states in zip(batch, self._run([missing[at] for at in batch]), strict=True):
+                found[missing[place]] = states
+        with self._lock:
+            for key in missing:
+                self._kept[key] = found[key]
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+    def ids(self, kind: str, text: str) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text[:2_000]).ids
+        most = KINDS[kind][1]
+        return ids if len(ids) <= most else [*ids[: most - 1], ids[-1]]
+
+    def _run(self, keys: Sequence[tuple[str, str]]) -> list[Floats]:
+        ids = [self.ids(kind, text) for kind, text in keys]
+        tokens = np.zeros((len(ids), max(map(len, ids))), dtype=np.int32)
+        mask = np.zeros_like(tokens)
+        for row, one in enumerate(ids):
+            tokens[row, : len(one)], mask[row, : len(one)] = one, 1
+        (hidden,) = self._session.run(None, {"input_ids": tokens, "mask": mask})
+        return [hidden[row, : len(one)].copy() for row, one in enumerate(ids)]
+
+
+class _Upper:
+    def __init__(self, base: Path, learned: Path) -> None:
+        weights = dict(read_safetensors(base / "model.safetensors", only="encoder.layer."))
+        _merge(weights, read_safetensors(learned / WEIGHTS), _scale_of(learned))
+        config = read_config(base)
+        self._session = _session(bert_layers(weights, _shape(base, int(config["num_hidden_layers"])), LOWER))
+        self._heads = read_safetensors(learned / HEADS)
+
+    def score(self, lower: _Lower, pairs: Sequence[TextPair]) -> list[Floats]:
+        keys = [((READS[one.task][0], one.first), (READS[one.task][1], one.second)) for one in pairs]
+        states = lower.read([key for both in keys for key in both])
+        joined = [np.concatenate([self._marked(key, states[key]) for key in both]) for both in keys]
+        scores: list[Floats] = [np.zeros(0, np.float32)] * len(pairs)
+        for batch in _batches([len(one) for one in joined]):
+            longest = max(len(joined[at]) for at in batch)
+            given = np.zeros((len(batch), longest, joined[0].shape[1]), dtype=np.float32)
+            mask = np.zeros((len(batch), longest), dtype=np.int32)
+            for row, at in enumerate(batch):
+                given[row, : len(joined[at])], mask[row, : len(joined[at])] = joined[at], 1
+            (hidden,) = self._session.run(None, {"states": given, "mask": mask})
+            for row, at in enumerate(batch):
+                cut = len(states[keys[at][0]])
+                first, second = hidden[row, :cut].mean(axis=0), hidden[row, cut : len(joined[at])].mean(axis=0)
+                scores[at] = self._head(pairs[at], first, second)
+        return scores
+
+    def _marked(self, key: tuple[str, str], states: Floats) -> Floats:
+        return states + self._heads["marks"][KINDS[key[0]][0]]
+
+    def _head(self, pair: TextPair, first: Floats, second: Floats) -> Floats:
+        given = np.concatenate(
+            [first, second, np.abs(first - second), first * second, np.asarray(pair.features, dtype=np.float32)]
+        )
+        heads, task = self._heads, pair.task
+        inner = np.tanh(heads[f"{task}.inner.weight"] @ given + heads[f"{task}.inner.bias"])
+        return heads[f"{task}.outer.weight"] @ inner + heads[f"{task}.outer.bias"]
+
+
+def _merge(weights: dict[str, Floats], lora: Mapping[str, Floats], scale: float) -> None:
+    """LoRA matrices into the weights that they change."""
+    for name, down in lora.items():
+        if name.endswith(".lora_A.weight"):
+            module = name.removesuffix(".lora_A.weight")
+            up = lora[f"{module}.lora_B.weight"]
+            place = f"{module.removeprefix(_PREFIX)}.weight"
+            weights[place] = (weights[place] + scale * (up @ down)).astype(np.float32)
+
+
+def _scale_of(learned: Path) -> float:
+    config = json.loads((learned / CONFIG).read_text(encoding="utf-8"))
+    return float(config["lora_alpha"]) / float(config["r"])
+
+
+def _shape(folder: Path, layers: int) -> BertShape:
+    config = read_config(folder)
+    return BertShape(layers, config["num_attention_heads"], config["hidden_size"], config["layer_norm_eps"])
+
+
+def _session(graph: bytes) -> Any:
+    runtime = _import("onnxruntime")
+    options: Any = runtime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return runtime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+
+def _batches(lengths: Sequence[int]) -> list[list[int]]:
+    """Places grouped by similar length."""
+    order = sorted(range(len(lengths)), key=lambda at: (lengths[at], at))
+    batches: list[list[int]] = []
+    for place in order:
+        if batches and (len(batches[-1]) + 1) * lengths[place] <= _BATCH_TOKENS:
+            batches[-1].append(place)
+        else:
+            batches.append([place])
+    return batches
+
+
+def _import(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingExtra(f"model='small' needs {name}", why=str(error), fix='pip install "memkit[small]"') from error

@@ -1,0 +1,67 @@
+"""Make the small manager: read the corpus, leave out what is held out, fit, write the weights, measure on the rest.
+
+    python -m memkit_train.lab.small --out FOLDER                                     # half an hour
+    python -m memkit_train.lab.small --out OTHER --begin FOLDER --epochs 1 --seed 2   # goes on
+
+What is shipped was made by these two, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from memkit.embedders.minilm import MiniLM
+from memkit_train.chooser.fit import fit, predict
+from memkit_train.chooser.model import Chooser
+from memkit_train.chooser.rows import ChoiceRow
+from memkit_train.lab.small.frames import frame_rows
+from memkit_train.lab.small.measure import table
+from memkit_train.lab.small.scenes import LabelledScene, clause_rows, read_scenes, relation_rows
+from memkit_train.lab.small.statements import statement_rows
+
+STATEMENTS, FRAMES = 6_000, 6_000
+EPOCHS = 3
+RATE = 5e-4
+
+
+def is_held_out(scene: LabelledScene) -> bool:
+    """One scene of six, of every writer and language."""
+    return scene.name.rpartition("-")[2].isdigit() and int(scene.name.rpartition("-")[2]) % 6 == 0
+
+
+def rows_of(scenes: Sequence[LabelledScene]) -> list[ChoiceRow]:
+    embedder = MiniLM()
+    found: list[ChoiceRow] = []
+    for scene in scenes:
+        found += clause_rows(scene)
+        found += relation_rows(scene, embedder)
+    return found
+
+
+def build(
+    out: Path, *, begin: Path | None = None, epochs: int = EPOCHS, seed: int = 1, told: Callable[[str], None] = print
+) -> None:
+    torch.set_num_threads(1)  # threads that wait for each other are slower than one on a busy machine
+    scenes = read_scenes()
+    open_rows = rows_of([one for one in scenes if not is_held_out(one)])
+    open_rows += statement_rows(STATEMENTS, seed=seed) + frame_rows(FRAMES, seed=seed)
+    held = rows_of([one for one in scenes if is_held_out(one)])
+    told(f"{len(scenes)} scenes; {len(open_rows)} choices to learn from, {len(held)} held out")
+    model = Chooser()
+    if begin is not None:
+        model.load(begin)
+    fit(model, open_rows, epochs=epochs, rate=RATE if begin is None else RATE / 2, seed=seed, told=told)
+    model.save(out)
+    told(f"written to {out}")
+    for line in table(held, predict(model, held)):
+        told(line)
+    for name, unseen in (
+        ("statements", statement_rows(500, held_out=True)),
+        ("frames", frame_rows(500, held_out=True)),
+    ):
+        told(f"{name} that were held out:")
+        for line in table(unseen, predict(model, unseen)):
+            told(line)
