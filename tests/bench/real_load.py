@@ -25,6 +25,8 @@ from tests.bench._table import Row
 
 FOUND_TURNS = 120
 """Told and looked for at once, with each embedder."""
+BURST = 50
+"""Turns that are told before they are decided."""
 NAMED = 80
 """Characters of a turn that are asked for."""
 IDLE = {"workers": 0}
@@ -75,7 +77,7 @@ def _findable(embedder: str, said: Told) -> Row:
 
 
 def _adding(said: Told) -> Row:
-    """Two stores that decide nothing meanwhile, told the same by turns."""
+    """Two stores, told the same by turns, that decide between bursts."""
     spent: dict[str, list[float]] = {"all": [], "none": []}
     with tempfile.TemporaryDirectory() as folder:
         stores = {keep: Memory(Path(folder) / keep, embedder="hash", keep_turns=keep, config=IDLE) for keep in spent}
@@ -83,6 +85,9 @@ def _adding(said: Told) -> Row:
             for keep in sorted(spent, reverse=bool(number % 2)):
                 add = stores[keep].add
                 spent[keep].append(cpu_ms(lambda add=add, m=message, s=scope: add(m, **s, wait=False))[1])
+            if number % BURST == 0:
+                for memory in stores.values():
+                    memory.flush()
         for memory in stores.values():
             memory.close()
     kept, none = (median(times) for times in spent.values())
