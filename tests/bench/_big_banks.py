@@ -26,7 +26,7 @@ MOST = 100_000
 """With `--full`."""
 K = 10
 T = TypeVar("T")
-ROUNDS = 15
+ROUNDS = 31
 FIXED_MS, SCANS = 1.5, 4
 """The bar: so many milliseconds, and so many scans."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
