@@ -97,14 +97,19 @@ def _source(index: BankIndex, fact: MemoryRecord, now: datetime) -> MemoryRecord
 def newest_first(scored: Sequence[Scored], asked: frozenset[str]) -> list[Scored]:
     """Of rows that say nearly the same about what is asked, the newest in the place of the best."""
     out: list[Scored] = []
+    times: list[tuple[float, int]] = []  # of `out`; every pair is compared, so each time is made once
     for one in scored[:_LOOKED_AT]:
-        place = next((at for at, other in enumerate(out) if _replaces(one.record, other.record, asked)), len(out))
+        time = _time(one.record)
+        older = (at for at, other in enumerate(times) if time > other)
+        place = next((at for at in older if _replaces(one.record, out[at].record, asked)), len(out))
         out.insert(place, replace(one, score=out[place].score) if place < len(out) else one)
+        times.insert(place, time)
     return [*out, *scored[_LOOKED_AT:]]
 
 
 def _replaces(new: MemoryRecord, old: MemoryRecord, asked: frozenset[str]) -> bool:
-    if _time(new) <= _time(old) or (new.origin, new.speaker) != (old.origin, old.speaker):
+    """Whether the newer of two says another thing about the same."""
+    if (new.origin, new.speaker) != (old.origin, old.speaker):
         return False
     one, other = _content(new.text), _content(old.text)
     wanted = asked & other

@@ -213,6 +213,15 @@ def read_state(tx: Tx, intake_id: str) -> IntakeState | None:
     return found[0] if found else None
 
 
+def bank_of_pending(tx: Tx, intake_id: str) -> Bank | None:
+    row = tx.one(
+        "SELECT b.user_id, b.agent_id FROM intakes i JOIN banks b ON b.id = i.bank"
+        " WHERE i.intake_id = ? AND i.status = 0",
+        (intake_id,),
+    )
+    return Bank(row[0], row[1]) if row else None
+
+
 def pending_count(tx: Tx, bank: Bank | None) -> int:
     where, params = scope("b", bank, None)
     row = tx.one(f"SELECT count(*) FROM intakes i JOIN banks b ON b.id = i.bank WHERE i.status = 0 AND {where}", params)

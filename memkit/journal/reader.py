@@ -32,6 +32,11 @@ class JournalReader:
         with self._engine.read() as tx:
             return intakes.read_state(tx, intake_id)
 
+    def bank_of_pending(self, intake_id: str) -> Bank | None:
+        """The bank of an intake that is still to be decided."""
+        with self._engine.read(single=True) as tx:
+            return intakes.bank_of_pending(tx, intake_id)
+
     def pending_count(self, bank: Bank | None = None) -> int:
         with self._engine.read() as tx:
             return intakes.pending_count(tx, bank)

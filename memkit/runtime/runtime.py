@@ -348,7 +348,7 @@ class Runtime:
     def _forget_decided(self) -> None:
         with self._accepting:
             for intake_id in list(islice(self._accepted, 2)):  # more than were added
-                pending = self._undecided(intake_id)
+                pending = self.journal.bank_of_pending(intake_id)
                 self._accepted.pop(intake_id)
                 if pending:
                     self._accepted[intake_id] = None
@@ -367,20 +367,15 @@ class Runtime:
     def _owed(self) -> bool:
         with self._accepting:
             for intake_id in list(self._accepted):
-                if self._undecided(intake_id):
+                if self.journal.bank_of_pending(intake_id):
                     return True
                 self._accepted.pop(intake_id)
         return False
 
-    def _undecided(self, intake_id: str) -> Bank | None:
-        """The bank of a turn that is still pending."""
-        state = self.journal.intake(intake_id)
-        return state.intake.bank if state is not None and state.status == "pending" else None
-
     def _drain_own(self) -> None:
         """At the end: no more than what this process owes. Others' turns are in the journal and find their way."""
         for intake_id in list(self._accepted):
-            while (bank := self._undecided(intake_id)) and (claim := self.writer.claim(bank)) is not None:
+            while (bank := self.journal.bank_of_pending(intake_id)) and (claim := self.writer.claim(bank)) is not None:
                 self.writer.process(claim)
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _vectors import DIM, vector
@@ -25,17 +26,16 @@ class Given:
 
 
 class Model:
-    """Stands for mem0's LLM client: says what it is told, and counts characters. Without a reply, another fact each
-    time, as our own stub does: what is known already would cost it less."""
+    """Stands for mem0's LLM client: says what it is told, and keeps what it was asked. Without a reply, another fact
+    each time, as our own stub does: what is known already would cost it less."""
 
     def __init__(self) -> None:
         self.reply: str | None = '{"memory": []}'
-        self.chars, self.calls = [], 0
+        self.asked: list[list[str]] = []
 
     def generate_response(self, messages: list[dict[str, str]], *_: object, **__: object) -> str:
-        self.calls += 1
-        self.chars.append(sum(len(str(message["content"])) for message in messages))
-        return facts(1, f"walk {self.calls}") if self.reply is None else self.reply
+        self.asked.append([str(message["content"]) for message in messages])
+        return facts(1, f"walk {len(self.asked)}") if self.reply is None else self.reply
 
 
 def make() -> tuple[Memory, Model]:
@@ -77,7 +77,22 @@ def prompts(turns: list[list[dict[str, str]]]) -> dict[str, float]:
     model.reply = facts(1, "a walk")
     for turn in turns:
         memory.add(turn, user_id="u")
-    return {"chars": statistics.median(model.chars), "calls": model.calls / len(turns)}
+    chars = statistics.median(sum(map(len, call)) for call in model.asked)
+    return {"chars": chars, "calls": len(model.asked) / len(turns)}
+
+
+def asked(turns: list[dict[str, str]]) -> dict[str, list[Any]]:
+    """What each turn was asked with, call by call: places of the messages among all different ones."""
+    memory, model = make()
+    places: dict[str, int] = {}
+    of_turns: list[list[list[int]]] = []
+    for turn in turns:
+        model.asked.clear()
+        kept = [{"id": "0", "text": turn["fact"]}] if turn["fact"] else []
+        model.reply = json.dumps({"memory": kept})
+        memory.add([{"role": turn["role"], "content": turn["content"]}], user_id=turn["user"])
+        of_turns.append([[places.setdefault(text, len(places)) for text in call] for call in model.asked])
+    return {"texts": list(places), "asked": of_turns}
 
 
 def load(users: int, each: int) -> dict[str, float]:
@@ -105,7 +120,7 @@ def main() -> None:
     request = json.loads(sys.stdin.read())
     with open(os.devnull, "w") as quiet:
         out, sys.stdout = sys.stdout, quiet
-        answer = {"fuzz": fuzz, "prompts": prompts, "load": load}[request["task"]](**request["with"])
+        answer = {"fuzz": fuzz, "prompts": prompts, "asked": asked, "load": load}[request["task"]](**request["with"])
         sys.stdout = out
     print(json.dumps(answer))
 

@@ -29,7 +29,7 @@ from tests.bench._vectors import Known
 from tests.mutators import mutations
 
 PEER = ["mem0ai==2.2.1"]
-_PEER_SCRIPT = Path(__file__).with_name("_mem0_manager.py")
+PEER_SCRIPT = Path(__file__).with_name("_mem0_manager.py")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -109,7 +109,7 @@ def malformed() -> list[Row]:
     # The peer gets the same mutators and seed on replies in its own format: ours would be foreign to it.
     own = [one.reply for one in mutations(9_000, seed=5) if one.shape.name == "mem0"][:1_500]
     try:
-        theirs = run_peer(PEER, _PEER_SCRIPT, {"task": "fuzz", "with": {"replies": own}})
+        theirs = run_peer(PEER, PEER_SCRIPT, {"task": "fuzz", "with": {"replies": own}})
         share = 100 * (theirs["nothing"] + theirs["raised"]) / theirs["runs"]
         note = f"mem0: {theirs['nothing']} silently nothing, {theirs['raised']} internal errors, of {theirs['runs']}"
         rows.append(
@@ -205,7 +205,7 @@ def prompt_size() -> list[Row]:
         plain = [
             [{"role": "user", "content": f"{one['name']}: {one['content']}"} for one in pair] for pair in turns[:40]
         ]
-        theirs = run_peer(PEER, _PEER_SCRIPT, {"task": "prompts", "with": {"turns": plain}})
+        theirs = run_peer(PEER, PEER_SCRIPT, {"task": "prompts", "with": {"turns": plain}})
         rows.append(Row(names[2], theirs["chars"], "chars", "reported", True, f"{theirs['calls']:.1f} calls per turn"))
     except (PeerMissing, OSError, subprocess.SubprocessError) as error:
         rows.append(Row(names[2], None, "chars", "reported", False, str(error)[:120]))
@@ -263,7 +263,7 @@ def throughput(users: int = 32, each: int = 20) -> list[Row]:
         Row("…p99", p99, "ms", "< 500", p99 < 500),
     ]
     try:
-        theirs = run_peer(PEER, _PEER_SCRIPT, {"task": "load", "with": {"users": users, "each": max(each // 4, 3)}})
+        theirs = run_peer(PEER, PEER_SCRIPT, {"task": "load", "with": {"users": users, "each": max(each // 4, 3)}})
         ratio = per_s / theirs["per_s"]
         note = f"mem0 {theirs['per_s']:.0f}/s, p99 {theirs['p99']:.2f} s"
         rows.append(Row("…over mem0 with distinct facts, in the same run", ratio, "x", ">= 3", ratio >= 3, note))
