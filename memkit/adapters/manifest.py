@@ -29,9 +29,11 @@ CONFIG = "adapter_config.json"
 PROBE = "memkit_probe.json"
 REPORT = "memkit_report.json"
 RANKER = "ranker.json"
+HEADS = "heads.safetensors"
+"""What the small manager chooses with; adapters of language models have none."""
 
 REQUIRED: Mapping[str, frozenset[str]] = {"lora": frozenset({WEIGHTS, CONFIG}), "ranker": frozenset({RANKER})}
-OPTIONAL: Mapping[str, frozenset[str]] = {"lora": frozenset({PROBE, REPORT}), "ranker": frozenset({REPORT})}
+OPTIONAL: Mapping[str, frozenset[str]] = {"lora": frozenset({PROBE, REPORT, HEADS}), "ranker": frozenset({REPORT})}
 
 Kind = Literal["lora", "ranker"]
 Role = Literal["extractor", "manager", "answerer", "fused", "ranker"]

@@ -57,10 +57,14 @@ def own_host(backbone: Any) -> tuple[AdapterHost | None, frozenset[str]]:
         from memkit.adapters.hosts.peft import PeftHost
 
         return PeftHost(backbone), MODEL_ROLES
+    if hasattr(backbone, "load_learned"):
+        from memkit.adapters.hosts.small import SmallHost
+
+        return SmallHost(backbone), frozenset({"extractor", "manager", "fused"})
     of = getattr(backbone, "backbone_of", None)
     if of is not None:
         inner = {role: of(role) for role in sorted(MODEL_ROLES)}
-        local = [inner[role] for role in _LEARN_FIRST if hasattr(inner[role], "load_adapter")]
+        local = [inner[role] for role in _LEARN_FIRST if own_host(inner[role])[0] is not None]
         chosen = local[0] if local else None
         if chosen is not None:
             return own_host(chosen)[0], frozenset(role for role, one in inner.items() if one is chosen)

@@ -51,6 +51,11 @@ class _Tensor:
 
 def read_lora_tensors(path: Path) -> tuple[LoraPair, ...]:
     """The LoRA pairs in the file, after checking names, types, sizes, layout, pairing and every value."""
+    return _pair(check_tensors(path))
+
+
+def check_tensors(path: Path) -> list[_Tensor]:
+    """The tensors of a file, after checking types, sizes, layout and every value."""
     with open_plain(path) as file:
         size = os.fstat(file.fileno()).st_size
         head = file.read(8)
@@ -63,11 +68,10 @@ def read_lora_tensors(path: Path) -> tuple[LoraPair, ...]:
         if length > size - 8:
             raise refusal("the file ends within its header", "it was cut off", "truncated_header")
         tensors = _parse_header(file.read(length), size - 8 - length)
-        pairs = _pair(tensors)
         data = np.memmap(file, dtype=np.uint8, mode="r", offset=8 + length)
         for tensor in tensors:
             _check_finite(tensor, data[tensor.begin : tensor.end])
-    return pairs
+    return tensors
 
 
 def refusal(what: str, why: str, reason: str, **details: Any) -> AdapterRejected:

@@ -21,6 +21,7 @@ from memkit.adapters._files import file_entry, open_plain
 from memkit.adapters.hosts.base import AdapterArtifact, HostLimits
 from memkit.adapters.manifest import (
     CONFIG,
+    HEADS,
     MANIFEST,
     OPTIONAL,
     PROBE,
@@ -32,7 +33,7 @@ from memkit.adapters.manifest import (
     parse_manifest,
     strict_json,
 )
-from memkit.adapters.tensors import LoraPair, read_lora_tensors, refusal
+from memkit.adapters.tensors import LoraPair, check_tensors, read_lora_tensors, refusal
 from memkit.errors import HostFull, IncompatibleBase, InvalidConfig
 
 MAX_BYTES: Mapping[str, int] = {
@@ -42,6 +43,7 @@ MAX_BYTES: Mapping[str, int] = {
     REPORT: 16 << 20,
     RANKER: 1 << 20,
     WEIGHTS: 8 << 30,
+    HEADS: 64 << 20,
 }
 MAX_RANK = 512
 _PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".npz")
@@ -113,6 +115,8 @@ def inspect(folder: Path | str, *, expected: str | None = None) -> Verified:
         raise refusal("its manifest names no base model or text contract", "a LoRA needs both", "no_base")
     pairs = read_lora_tensors(folder / WEIGHTS)
     rank, alpha = _check_config(folder, pairs)
+    if HEADS in manifest.files:
+        check_tensors(folder / HEADS)
     if PROBE in manifest.files:
         from memkit.adapters.probe import read_probe
 

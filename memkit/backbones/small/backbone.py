@@ -19,10 +19,11 @@ from memkit.backbones._rules_person import third_person
 from memkit.backbones._rules_requests import meant, to_forget
 from memkit.backbones.rules import KNOWN, MOST_FORGOTTEN, NOTHING_CORRECTED, NOTHING_FORGOTTEN, RuleBackbone
 from memkit.backbones.small import phrase
-from memkit.backbones.small.choose import TakenOption, choose
+from memkit.backbones.small.choose import TakenOption, choose, log_softmax
 from memkit.backbones.small.encoder import Encoder, TextPair
 from memkit.backbones.small.features import clause_features, pair_features
 from memkit.backbones.small.shape import PAIRS
+from memkit.embedders.weights import fingerprint
 from memkit.errors import ModelError
 from memkit.models import Turn
 from memkit.roles.base import Shown
@@ -69,13 +70,41 @@ class SmallBackbone:
     def close(self) -> None:
         """Nothing is held but memory."""
 
+    # ---- adapters --------------------------------------------------------------------------------------------------
+
+    @property
+    def base_digest(self) -> str:
+        """Of the encoder, whose upper layers adapters change, and of the way in which it is asked."""
+        return f"{IDENTITY}:{fingerprint(self._encoder.folder)}"
+
+    @property
+    def linear_shapes(self) -> dict[str, tuple[int, int]]:
+        """The layers that may carry LoRA matrices: name → (out, in)."""
+        return self._encoder.linear_shapes()
+
+    def load_learned(self, name: str, path: Path) -> None:
+        self._encoder.learn(name, path)
+
+    def unload_learned(self, name: str) -> None:
+        self._encoder.forget(name)
+
+    def resident(self) -> list[str]:
+        return self._encoder.names()
+
+    def score(self, name: str, pairs: Sequence[TextPair]) -> list[NDArray[np.float64]]:
+        """For each pair the log-probs of its task's options, under what was learned by that name ("": as shipped)."""
+        return [log_softmax(one) for one in self._encoder.score(pairs, name)]
+
     def _reply(self, request: GenRequest) -> GenReply | ModelError:
         role = request.prompt.role
         if role == "answerer":
             return self._rules.generate([request])[0]
         started = time.perf_counter()
         asked = _Asked(request)
-        text, why = {"extractor": self._extract, "manager": self._manage, "fused": self._fuse}[role](asked)
+        try:
+            text, why = {"extractor": self._extract, "manager": self._manage, "fused": self._fuse}[role](asked)
+        except ModelError as error:
+            return error
         elapsed = (time.perf_counter() - started) * 1e3
         extra = {"choices": [one.to_json() for one in asked.choices]} | ({"reason": why} if why else {})
         return GenReply(
@@ -112,7 +141,7 @@ class SmallBackbone:
                 features = clause_features(turn.text, span.start, span.end, reading)
                 pairs.append(TextPair("clause", around(turn.text, span), said, features))
         kept: list[ClauseSpan] = []
-        for span, scores in zip(spans, self._score(pairs), strict=True):
+        for span, scores in zip(spans, self._score(asked, pairs), strict=True):
             choice = choose("clause", (number, span.start, span.end), scores, asked.request.sampling, asked.request.key)
             asked.choices.append(choice)
             if choice.option == "leave" or len(words(turn.text[span.start : span.end])) < 2:
@@ -166,16 +195,16 @@ class SmallBackbone:
             for state, decision in zip(map(phrase.state_of, (one.record.text for one in near)), decisions, strict=True)
         ]
         related: list[tuple[TakenOption, Shown, RuleDecision]] = []
-        for one, decision, scores in zip(near, decisions, self._score(pairs), strict=True):
+        for one, decision, scores in zip(near, decisions, self._score(asked, pairs), strict=True):
             choice = choose("relation", (place, one.handle), scores, asked.request.sampling, asked.request.key)
             asked.choices.append(choice)
             if choice.option != "unrelated":
                 related.append((choice, one, decision))
         return [_operation(fact, related)]
 
-    def _score(self, pairs: Sequence[TextPair]) -> list[NDArray[np.float32]]:
+    def _score(self, asked: _Asked, pairs: Sequence[TextPair]) -> list[NDArray[np.float32]]:
         """The pairs of one request by themselves: who else asks changes no bit of the scores."""
-        return self._encoder.score(pairs)
+        return self._encoder.score(pairs, asked.request.adapter or "")
 
 
 @dataclass(frozen=True, slots=True)

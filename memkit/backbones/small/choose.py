@@ -46,10 +46,10 @@ def choose(
     key: str,
 ) -> TakenOption:
     """The likeliest option; the first one, which changes nothing, where none is as likely as its task asks for."""
-    logs = _log_softmax(scores.astype(np.float64))
+    logs = log_softmax(scores)
     at, sampled = int(logs.argmax()), 0.0
     if sampling.temperature > 0:
-        warm = _log_softmax(logs / sampling.temperature)
+        warm = log_softmax(logs / sampling.temperature)
         at = _draw(warm, f"{sampling.seed}\x00{key}\x00{task}\x00{place}")
         sampled = float(warm[at])
     elif logs[at] < math.log(SURE[task]):
@@ -67,6 +67,7 @@ def _draw(logs: NDArray[np.float64], key: str) -> int:
     return len(logs) - 1
 
 
-def _log_softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_softmax(scores: NDArray[np.floating]) -> NDArray[np.float64]:
+    scores = scores.astype(np.float64)
     moved = scores - scores.max()
     return moved - np.log(np.exp(moved).sum())

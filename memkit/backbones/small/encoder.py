@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from memkit.backbones.small.shape import CONFIG, FACT, HEADS, LOWER, MEMORY, MESSAGE, SPAN, WEIGHTS
 from memkit.embedders.onnx_graph import BertShape, bert_encoder, bert_layers
 from memkit.embedders.weights import find_minilm, read_config, read_safetensors
-from memkit.errors import InvalidConfig, MissingExtra
+from memkit.errors import InvalidConfig, MissingExtra, ModelRefused
 
 Task = Literal["clause", "relation"]
 Floats = NDArray[np.float32]
@@ -46,29 +46,65 @@ class TextPair:
 
 
 class Encoder:
-    """Thread-safe. `learned`: the folder of what was learned."""
+    """Thread-safe. `shipped`: the folder of what everybody begins with; others are learned under names of their own."""
 
-    def __init__(self, learned: Path, path: str | os.PathLike[str] | None = None) -> None:
-        self._folder, self._learned = find_minilm(path), learned
-        missing = [name for name in (WEIGHTS, CONFIG, HEADS) if not (learned / name).is_file()]
-        if missing:
-            raise InvalidConfig(
-                f"{learned} holds no small manager",
-                why=f"{missing[0]} is not there",
-                fix="name another folder, or none",
-            )
+    def __init__(self, shipped: Path, path: str | os.PathLike[str] | None = None) -> None:
+        self.folder = find_minilm(path)
+        _check_folder(shipped)
         self._lock = threading.Lock()
-        self._loaded: tuple[_Lower, _Upper] | None = None
+        self._shipped = shipped
+        self._lower: _Lower | None = None
+        self._uppers: dict[str, _Upper] = {}
 
-    def score(self, pairs: Sequence[TextPair]) -> list[Floats]:
+    def learn(self, name: str, folder: Path) -> None:
+        """Serve what lies in a folder under a name. Read at once, so that what cannot be read fails here."""
+        _check_folder(folder)
+        upper = _Upper(self.folder, folder)
+        with self._lock:
+            self._uppers[name] = upper
+
+    def forget(self, name: str) -> None:
+        with self._lock:
+            self._uppers.pop(name, None)
+
+    def linear_shapes(self) -> dict[str, tuple[int, int]]:
+        weights = read_safetensors(self.folder / "model.safetensors", only="encoder.layer.")
+        return {
+            name.removesuffix(".weight"): (value.shape[0], value.shape[1])
+            for name, value in weights.items()
+            if value.ndim == 2 and int(name.split(".")[2]) >= LOWER
+        }
+
+    def names(self) -> list[str]:
+        """What is learned beside what is shipped."""
+        with self._lock:
+            return sorted(name for name in self._uppers if name)
+
+    def score(self, pairs: Sequence[TextPair], name: str = "") -> list[Floats]:
         """For each pair the scores of its task's options, not yet normalised."""
         if not pairs:
             return []
         with self._lock:
-            if self._loaded is None:
-                self._loaded = _Lower(self._folder), _Upper(self._folder, self._learned)
-            lower, upper = self._loaded
+            if self._lower is None:
+                self._lower = _Lower(self.folder)
+            if not name and name not in self._uppers:
+                self._uppers[name] = _Upper(self.folder, self._shipped)
+            lower, upper = self._lower, self._uppers.get(name)
+        if upper is None:
+            raise ModelRefused(
+                f"adapter {name!r} is not loaded",
+                why=f"loaded: {self.names() or 'none'}",
+                fix="load it first, and unload it only when no request names it any more",
+            )
         return upper.score(lower, pairs)
+
+
+def _check_folder(learned: Path) -> None:
+    missing = [name for name in (WEIGHTS, CONFIG, HEADS) if not (learned / name).is_file()]
+    if missing:
+        raise InvalidConfig(
+            f"{learned} holds no small manager", why=f"{missing[0]} is not there", fix="name another folder, or none"
+        )
 
 
 class _Lower:
