@@ -1,6 +1,7 @@
 """The values that pass between logs, algorithms and trainers. Plain frozen dataclasses, no torch.
 
     logs ──► TokenRow, TextRow ──► learn/sft.py
+    logs, labelled scenes ──► ChoiceRow ──► chooser/fit.py
     rollouts ──► ScoredEpisode (rl/algorithms/values.py) ──► algorithms ──► Row ──► RowTrainer
 
 Token ids are kept as they were sampled and never made again from text: `completion_ids` ends with the end token
@@ -13,12 +14,14 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from memkit.backbones.small.encoder import Task, TextPair
 from memkit.roles.base import ChatMessage
 from memkit_train.errors import BadRow
 
-R = TypeVar("R", bound="TokenRow | TextRow")
+R = TypeVar("R", bound="TokenRow | TextRow | ChoiceRow")
+K = TypeVar("K")
 GOOD = 0.5
 """Reward from which on a decision is imitated."""
 
@@ -96,6 +99,53 @@ class TextRow:
     age_days: float = 0.0
     user: str = ""
     ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceRow:
+    """What the small manager learns from: a pair of texts, what else is known of them, and the right choice."""
+
+    task: Task
+    first: str
+    second: str
+    features: Sequence[float]
+    label: int
+    """Which option is right."""
+    weight: float = 1.0
+    language: str = "en"
+    source: str = ""
+    """Where it comes from: what is held out is held out by it."""
+    taken: int = -1
+    """Of a logged choice: the option that was taken."""
+    reward: float | None = None
+    """… what became of it, in [0, 1]. None: nobody said."""
+    age_days: float = 0.0
+    user: str = ""
+    """Opaque subject id; what is erased or held out goes by it."""
+    ref: str = ""
+    """Id of the decision in the journal."""
+    target: Sequence[float] = ()
+    """Share of each option, where it is known better than by one label."""
+
+    @classmethod
+    def of(cls, pair: TextPair, label: int, **more: Any) -> ChoiceRow:
+        return cls(pair.task, pair.first, pair.second, pair.features, label, **more)
+
+    @property
+    def role(self) -> str:
+        return "extractor" if self.task == "clause" else "manager"
+
+    @property
+    def pair(self) -> TextPair:
+        return TextPair(self.task, self.first, self.second, self.features)
+
+
+AnyRow = TokenRow | TextRow | ChoiceRow
+
+
+def only(kind: type[K], rows: Iterable[object]) -> list[K]:
+    """Those of one kind: a run has no others."""
+    return [row for row in rows if isinstance(row, kind)]
 
 
 def good(rows: Iterable[R]) -> list[R]:

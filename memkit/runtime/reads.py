@@ -292,6 +292,7 @@ class Asking:
                 "v": 1,
                 "question": ask.text,
                 "k": ask.k,
+                "kinds": ask.kinds,
                 "as_of": ask.as_of if isinstance(ask.as_of, int) else ask.as_of.isoformat() if ask.as_of else None,
                 "served": [
                     {

@@ -1,4 +1,4 @@
-"""Fit the chooser to labelled choices: weighted cross-entropy, AdamW, one line of progress per epoch."""
+"""Fit the chooser to labelled choices: weighted cross-entropy, AdamW."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch.nn import functional
 
+from memkit.backbones.small.shape import OPTIONS
 from memkit_train.chooser.model import Chooser
-from memkit_train.chooser.rows import ChoiceRow
+from memkit_train.rows import ChoiceRow
 
 _BATCH = 24
 
@@ -22,8 +23,9 @@ def fit(
     rate: float = 5e-4,
     seed: int = 0,
     smooth: float = 0.05,
-    told: Callable[[str], None] = print,
-) -> None:
+    told: Callable[[int, float], None] = lambda epoch, loss: None,
+) -> int:
+    """Number of steps. `told`: after each epoch, its number and mean loss."""
     torch.manual_seed(seed)
     order = random.Random(seed)
     steps = epochs * (len(rows) // _BATCH + 1)
@@ -34,9 +36,7 @@ def fit(
         model.train()
         for batch in _batches(rows, order):
             scores = score(model, batch)
-            losses = functional.cross_entropy(
-                scores, torch.tensor([one.label for one in batch]), reduction="none", label_smoothing=smooth
-            )
+            losses = functional.cross_entropy(scores, _targets(batch), reduction="none", label_smoothing=smooth)
             weights = torch.tensor([one.weight for one in batch])
             loss = (losses * weights).sum() / weights.sum()
             optimizer.zero_grad()
@@ -45,8 +45,15 @@ def fit(
             optimizer.step()
             schedule.step()
             total, count = total + loss.item() * len(batch), count + len(batch)
-        told(f"epoch {epoch + 1} of {epochs}: loss {total / max(count, 1):.4f}")
+        told(epoch + 1, total / max(count, 1))
     model.eval()
+    return epochs * len(list(_batches(rows, random.Random(0))))
+
+
+def _targets(batch: Sequence[ChoiceRow]) -> torch.Tensor:
+    """Share of each option."""
+    count = len(OPTIONS[batch[0].task])
+    return torch.tensor([one.target or [float(at == one.label) for at in range(count)] for one in batch])
 
 
 def score(model: Chooser, batch: Sequence[ChoiceRow]) -> torch.Tensor:

@@ -2,7 +2,9 @@
 
     y high   the decisions that wrote what was cited, and the decision on the last relevant moment (NOOPs too)
     y low    what that last relevant moment said …
-               … was served, and the answer passed over it                 → a row for the answerer
+               … was served, and the answer passed over it                 → a row for the answerer; where the app
+                                                                             answered, from an older memory that the
+                                                                             decision saw and let stand, blame that
                … never came into the bank, or cost the bank what it knew   → blame that decision
                … is in the bank, but was not served                        → a row for the ranker
                … was served, and the answer is wrong all the same          → a row for the answerer
@@ -117,6 +119,7 @@ class Crediting:
         self.moment_of = {one.decision.decision_id: one for one in self.moments}
         self.common = Counter(word for words in self.words for word in words)
         self.heard = {turn.turn_id: decision for turn, decision in listeners(episode)}
+        self.said = {turn.turn_id: turn.text for log in episode.intakes for turn in log.turns}
         self.out = Credited()
 
     def run(self) -> Credited:
@@ -154,11 +157,12 @@ class Crediting:
             if op is not None and (decision := self.by_id.get(op.decision_id)) is not None:
                 found[decision.decision_id] = (decision, "cited")
         last = self.last_relevant(event)
+        part = () if last is None else last.part
         if last is not None:
             found.setdefault(last.decision.decision_id, (last.decision, "relevant"))
         for decision, why in found.values():
             if self._put_to_the_test(decision, event, heard):
-                self._give(decision, label, why)
+                self._give(decision, label, why, part if why == "relevant" else ())
             else:
                 self.out.dropped["right in spite of the decision, perhaps"] += 1
         self._missed(logged, label)
@@ -213,11 +217,10 @@ class Crediting:
         """The words of a moment that other moments of the talk seldom have: what is said, not what it is about."""
         return {word for word in words if self.common[word] <= RARE * len(self.moments) and word not in self.people}
 
-    def _give(self, decision: Decision, label: Label, why: str) -> None:
+    def _give(self, decision: Decision, label: Label, why: str, at: tuple[int, ...] = ()) -> None:
+        user = self.episode.subject
         self.out.credits.append(
-            Credit(
-                decision.decision_id, decision.role, label.y, label.weight, why, label.trace_id, self.episode.subject
-            )
+            Credit(decision.decision_id, decision.role, label.y, label.weight, why, label.trace_id, user, at)
         )
 
     def _answered(self, event: AnswerEvent, label: Label, why: str) -> None:
@@ -228,14 +231,17 @@ class Crediting:
     # -- bad answers -------------------------------------------------------------------------------------------
 
     def _blamed(self, event: AnswerEvent, label: Label) -> None:
-        last = self.last_relevant(event)
+        wanted = self._wanted(event, label)
+        last = self.last_relevant(event, wanted)
         if last is None:
             self.out.dropped["no relevant turn"] += 1
             return
         said = self.words[last.place] - self.question_words(event)
-        done = self.ops.get(last.decision.decision_id, [])
+        if wanted and wanted <= said:
+            said = wanted
+        done = [] if last.part else self.ops.get(last.decision.decision_id, [])
         if _passed_over(done, event) and _stands(done, event):
-            self._misread(event, label)
+            self._misread(event, label, last)
             return
         if destroys(done, self.words[last.place]):
             self._give(last.decision, label, "lost")
@@ -243,21 +249,42 @@ class Crediting:
         known = [record for record in self._known(event) if record.kind != "turn"]
         holders = [record for record in known if said <= set(terms(record.text))]
         if not holders and not took_away(done, said):
-            self._give(last.decision, label, "missed")
+            self._give(last.decision, label, "missed", last.part)
         elif holders and not {record.id for record in holders} & {one.memory_id for one in event.served}:
+            if self._stale(event, last):
+                self._misread(event, label, last)
+                return
             wanted = tuple(record.id for record in holders)
             candidates = self._ranked(event, wanted)
             self.out.ranker.append(
                 RankerRow(self.episode.subject, candidates, wanted, label.weight, "not served", event.trace_id)
             )
         else:
-            self._misread(event, label)
+            self._misread(event, label, last)
 
-    def _misread(self, event: AnswerEvent, label: Label) -> None:
+    def _misread(self, event: AnswerEvent, label: Label, last: Moment) -> None:
         if event.decision_id in self.by_id:
             self._answered(event, label, "answered")
+        elif stale := self._stale(event, last):
+            self._give(last.decision, label, "stale", stale)
         else:
             self.out.dropped["answered by the app"] += 1
+
+    def _stale(self, event: AnswerEvent, last: Moment) -> tuple[int, ...]:
+        """The older memory that the decision on what was said last saw and let stand, where the app answered from it:
+        (fact, handle)."""
+        if event.decision_id in self.by_id or not last.is_fact:
+            return ()
+        for one in last.decision.payload.get("candidates", ()):
+            if (one["id"], one["revision"]) in event.cited:
+                return (1, one["handle"])
+        return ()
+
+    def _wanted(self, event: AnswerEvent, label: Label) -> frozenset[str]:
+        """What the right answer says beyond the question, where the user told it."""
+        told = [one.payload.get("expected") for one in self.episode.feedback.get(event.trace_id, ())]
+        text = next((str(one) for one in reversed(told) if one is not None), self.said.get(label.said_in, ""))
+        return frozenset(terms(text)) - self.question_words(event)
 
     def question_words(self, event: AnswerEvent) -> set[str]:
         return {other for word in terms(event.question) for other in self.topics.stands_for(word)}
@@ -291,9 +318,14 @@ class Crediting:
 
     # -- relevance ---------------------------------------------------------------------------------------------
 
-    def last_relevant(self, event: AnswerEvent) -> Moment | None:
-        """Of the moments of the bank that was read, those that were known when it was asked."""
+    def last_relevant(self, event: AnswerEvent, wanted: Collection[str] = ()) -> Moment | None:
+        """Of the moments of the bank that was read, those that were known when it was asked. `wanted`: what the right
+        answer says; the last that says it all goes before those that the question alone finds."""
         upto = sum(one.decision.created_at <= event.at for one in self.moments)
+        if wanted:
+            told = [one for one in self.moments[:upto] if self.words[one.place].issuperset(wanted)]
+            if told := [one for one in told if _read(one.decision.bank, event)]:
+                return told[-1]
         found = [
             moment
             for moment in self._near(event.question, event, upto)

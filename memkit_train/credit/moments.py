@@ -1,14 +1,16 @@
 """A user's talk as a list of moments: each fact that was drawn from a turn, with the decision that handled it.
 
 Facts come from the logged replies of the extractor, read by the extractor's own parser; a turn of which nothing was
-drawn is a moment of its own, handled by the extractor. Moments are searched with the runtime's scorer.
+drawn is a moment of its own, handled by the extractor, and so is each part of a turn that a manager which chooses parts
+left. Moments are searched with the runtime's scorer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from memkit.errors import BadReply
 from memkit.models import MemoryRecord, Turn
@@ -28,6 +30,8 @@ class Moment:
     is_fact: bool
     turn: Turn
     decision: Decision
+    part: tuple[int, ...] = ()
+    """Where a part was left: which turn of the decision, from where to where."""
 
 
 def moments(episode: Trajectory) -> list[Moment]:
@@ -39,9 +43,31 @@ def moments(episode: Trajectory) -> list[Moment]:
     out: list[Moment] = []
     for log in episode.intakes:
         if log.status == "applied" and log.intake.infer:
-            for text, is_fact, turn, decision in _of_intake(log, of_intake.get(log.intake.intake_id, [])):
-                out.append(Moment(len(out), log, text, is_fact, turn, decision))
+            decisions = of_intake.get(log.intake.intake_id, [])
+            parts = _left_parts(log, decisions)
+            for text, turn, decision, part in parts:
+                out.append(Moment(len(out), log, text, False, turn, decision, part))
+            for text, is_fact, turn, decision in _of_intake(log, decisions):
+                if is_fact or not parts:
+                    out.append(Moment(len(out), log, text, is_fact, turn, decision))
     return out
+
+
+def _left_parts(log: TurnLog, decisions: Sequence[Decision]) -> list[tuple[str, Turn, Decision, tuple[int, ...]]]:
+    """The parts that were weighed by themselves and left."""
+    out: list[tuple[str, Turn, Decision, tuple[int, ...]]] = []
+    for decision in decisions:
+        for one in chosen(decision):
+            if one["task"] == "clause" and one["option"] == "leave":
+                number, start, end = one["place"]
+                turn = log.turns[number - 1]
+                out.append((turn.text[start:end], turn, decision, (number, start, end)))
+    return out
+
+
+def chosen(decision: Decision) -> Sequence[Mapping[str, Any]]:
+    """The choices of a manager that chooses; of one that writes, none."""
+    return (decision.payload.get("extra") or {}).get("choices", ())
 
 
 def listeners(episode: Trajectory) -> Iterator[tuple[Turn, Decision]]:

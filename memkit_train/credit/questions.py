@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from memkit.embedders import make_embedder
 from memkit.seams.embedder import Embedder
 from memkit.text.stems import stem
-from memkit.text.words import STOP_WORDS, fold, terms
+from memkit.text.words import fold, terms
 from memkit_train.credit.assign import Crediting
 from memkit_train.credit.labels import labels
 from memkit_train.credit.topics import Topics
@@ -57,6 +57,7 @@ def episode_probes(episode: Trajectory, topics: Topics, embedder: Embedder) -> I
             source_turns=tuple(dict.fromkeys(turns)),
             trace_id=event.trace_id,
             weight=weight,
+            kinds=event.kinds,
         )
 
 
@@ -68,7 +69,8 @@ def _expected(
         return str(given[-1]), "expected", 1.0
     if label.said_in and label.y < 0.5:
         said = [one.text for one in reading.moments if one.turn.turn_id == label.said_in and one.is_fact]
-        value = without_question(said[-1], event.question, reading.topics) if said else ""
+        text = said[-1] if said else reading.said.get(label.said_in, "")
+        value = without_question(text, event.question, reading.topics)
         return (value, "correction", 1.0) if value else None
     if label.y >= 0.99 and label.source in ("reward", "thumb"):
         return ("unknown" if event.abstained else event.answer), "confirmed", CONFIRMED_WEIGHT
@@ -79,9 +81,9 @@ def without_question(text: str, question: str, topics: Topics) -> str:
     """What a sentence says beyond the question: its words without those asked for, trimmed of small words."""
     asked = {other for word in terms(question) for other in topics.stands_for(word)}
     kept = [word for word in text.rstrip(" .!").split() if stem(fold(word.strip(",.;:!?\"'"))) not in asked]
-    while kept and fold(kept[0]) in STOP_WORDS:
+    while kept and not terms(kept[0]):
         kept.pop(0)
-    while kept and fold(kept[-1]) in STOP_WORDS:
+    while kept and not terms(kept[-1]):
         kept.pop()
     return " ".join(kept)
 

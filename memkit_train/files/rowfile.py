@@ -12,10 +12,9 @@ from typing import Any
 
 from memkit.models import to_json
 from memkit.roles.base import ChatMessage
-from memkit_train.rows import TextRow, TokenRow
+from memkit_train.rows import AnyRow, ChoiceRow, TextRow, TokenRow
 
-AnyRow = TokenRow | TextRow
-_KINDS: dict[str, type[Any]] = {one.__name__: one for one in (TokenRow, TextRow)}
+_KINDS: dict[str, type[Any]] = {one.__name__: one for one in (TokenRow, TextRow, ChoiceRow)}
 
 
 def save(path: Path, rows: Iterable[AnyRow]) -> int:

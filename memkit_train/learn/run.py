@@ -20,6 +20,7 @@ from memkit.backbones.hf import checkpoint
 from memkit.backbones.hf.quiet import without_bars
 from memkit_train.errors import NoRows, OtherData, WrongVocabulary, resources
 from memkit_train.learn import lora
+from memkit_train.learn.result import AdapterResult
 from memkit_train.learn.seeding import reproducible
 from memkit_train.learn.texts import TokenReader, short
 from memkit_train.rows import TokenRow, fingerprint
@@ -55,19 +56,6 @@ class RunConfig:
     """Go on from the last checkpoint in `output`, if there is one."""
     log_steps: int = 1
     report_to: str = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class AdapterResult:
-    path: Path
-    """Folder with adapter_model.safetensors and adapter_config.json."""
-    metrics: dict[str, float]
-    """The last value of each training metric, and what became of the rows (`rows/*`)."""
-    steps: int
-    seconds: float
-    """Wall time, loading included."""
-    digest: str
-    """sha256 of the weights."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from memkit.journal import FeedbackRecord, Intake
-from memkit.models import JSON, Bank, Op, Turn
+from memkit.models import JSON, Bank, Kind, Op, Turn
 from memkit.roles.base import ChatMessage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -156,6 +156,8 @@ class AnswerEvent:
     adapter: str | None = None
     propensity: float | None = None
     as_of: int | datetime | None = None
+    kinds: tuple[Kind, ...] | None = None
+    """What the app asked for. None: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +181,14 @@ class Credit:
     y: float
     weight: float
     why: str
-    """cited | relevant | answered: earned by a good answer. lost | missed: blamed for a bad one.
+    """cited | relevant | answered: earned by a good answer. lost | missed | stale: blamed for a bad one.
     duplicate | chitchat: the bias guard, no label at all."""
     trace_id: str = ""
     user: str = ""
     """Opaque subject id."""
+    at: tuple[int, ...] = ()
+    """Which choice of the decision, where it is one of several: a part of a turn (turn, start, end), or a memory
+    beside a fact (fact, handle)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +219,7 @@ class LoggedQuestion:
     source_turns: tuple[str, ...]
     trace_id: str
     weight: float = 1.0
+    kinds: tuple[Kind, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,4 +270,5 @@ def answer_event(trace_id: str, bank: Bank, state_seq: int, payload: Mapping[str
         adapter=payload.get("adapter"),
         propensity=payload.get("propensity"),
         as_of=datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of,
+        kinds=tuple(payload["kinds"]) if payload.get("kinds") else None,
     )

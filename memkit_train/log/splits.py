@@ -15,7 +15,7 @@ from datetime import datetime
 from memkit.models import micros
 from memkit_train.errors import Leakage, NoRows
 from memkit_train.log.records import Decision
-from memkit_train.rows import TextRow, TokenRow
+from memkit_train.rows import AnyRow, ChoiceRow, TokenRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Split:
         return self.until is None or micros(decision.created_at) <= micros(self.until)
 
 
-def check_leaks(train: Iterable[TokenRow | TextRow], heldout: Iterable[TokenRow | TextRow], split: Split) -> int:
+def check_leaks(train: Iterable[AnyRow], heldout: Iterable[AnyRow], split: Split) -> int:
     """Raise where a held-out user, or a row that is held out, is among the rows to train on. Returns how many of these
     rows say word for word what a held-out row says: allowed (people say the same things), but worth knowing."""
     users: set[str] = set()
@@ -66,13 +66,15 @@ def check_leaks(train: Iterable[TokenRow | TextRow], heldout: Iterable[TokenRow 
     return same
 
 
-def _content(row: TokenRow | TextRow) -> object:
+def _content(row: AnyRow) -> object:
     if isinstance(row, TokenRow):
         return hash((row.prompt_ids, row.completion_ids))
+    if isinstance(row, ChoiceRow):
+        return hash((row.task, row.first, row.second))
     return hash((row.messages, row.completion))
 
 
-def _leak(what: str, row: TokenRow | TextRow) -> Leakage:
+def _leak(what: str, row: AnyRow) -> Leakage:
     return Leakage(
         f"{what} is among the rows to train on",
         why="rows of both sides were put together, or made with two seeds",

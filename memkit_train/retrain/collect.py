@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from memkit.models import JSON
+from memkit.models import JSON, micros
 from memkit.seams.embedder import Embedder
-from memkit_train.credit.assign import credit, learn_topics
+from memkit_train.chooser.logged import LoggedChoices
+from memkit_train.credit.assign import Crediting, learn_topics
+from memkit_train.credit.fairness import weigh_users
 from memkit_train.credit.inspect import need_credits, need_labels
 from memkit_train.credit.label_noise import CreditedDecision, find_doubtful
 from memkit_train.credit.labels import labels, said_at
@@ -24,7 +26,7 @@ from memkit_train.log.source import StoreSource, Watermark, need_users
 from memkit_train.log.splits import Split, check_leaks
 from memkit_train.retrain.config import TrainConfig
 from memkit_train.rewards.trial import HeldOut, held_out
-from memkit_train.rows import TextRow, TokenRow, good
+from memkit_train.rows import AnyRow, good
 
 _VALIDATION = 0x5EED
 _SAMPLED = 32
@@ -35,10 +37,11 @@ SERVED = "compact"
 
 @dataclass(slots=True)
 class Collected:
-    rows: list[TokenRow | TextRow] = field(default_factory=list[TokenRow | TextRow])
+    rows: list[AnyRow] = field(default_factory=list[AnyRow])
     """Every decision that a label reached, with its reward, but for good labels to be doubted."""
-    replay: list[TokenRow | TextRow] = field(default_factory=list[TokenRow | TextRow])
-    """NOOPs on duplicates and chit-chat: the bias guard, mixed in at a fixed share."""
+    replay: list[AnyRow] = field(default_factory=list[AnyRow])
+    """NOOPs on duplicates and chit-chat: the bias guard, mixed in at a fixed share. Of a manager that chooses, every
+    choice that no label reached."""
     subjects: list[str] = field(default_factory=list[str])
     """Everybody who is learned from: whose rows are here, and where more is made from the log than rows (amends,
     a polish), everybody to learn from."""
@@ -94,12 +97,13 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
     out, said, credits = Collected(watermark=watermark), list[Label](), list[Credit]()
     dropped: Counter[str] = Counter()
     answers = 0
-    found: list[TokenRow | TextRow] = []
+    found: list[AnyRow] = []
     cases: list[CreditedDecision] = []
     sampled: list[Decision] = []
     asked: Counter[tuple[str, str]] = Counter()
     for episode in source.trajectories(train):
-        credited = credit(episode, topics, embedder)
+        reading = Crediting(episode, topics, embedder)
+        credited = reading.run()
         said += labels(episode)
         out.labelled = max(filter(None, (out.labelled, *said_at(episode))), default=None)
         answers += len(episode.answers)
@@ -111,10 +115,18 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
             one for one in credited.credits if one.role in config.data.roles and styles[one.decision_id] == SERVED
         )
         sampled += [one for one in episode.decisions if one.prompt_ids and one.decision_id in scored][:1]
-        mine = list(rows(episode.decisions, source.subject, scored, now=now))
-        guards = {ref for ref, one in scored.items() if set(one.whys) <= _GUARD}
-        out.replay += [row for row in mine if row.ref in guards]
-        found += [row for row in mine if row.ref not in guards]
+        mine: list[AnyRow]
+        if config.model.is_small:
+            of_roles = [one for one in credited.credits if one.role in config.data.roles]
+            taught, others = LoggedChoices(reading, micros(now)).teach(of_roles)
+            mine = [*taught, *others]
+            out.replay += others
+            found += taught
+        else:
+            mine = list(rows(episode.decisions, source.subject, scored, now=now))
+            guards = {ref for ref, one in scored.items() if set(one.whys) <= _GUARD}
+            out.replay += [row for row in mine if row.ref in guards]
+            found += [row for row in mine if row.ref not in guards]
         cases += [
             CreditedDecision(ref, episode.subject, credited.marks[ref], one.y, one.weight)
             for ref, one in scored.items()
@@ -127,8 +139,10 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
     split = Split(config.data.split_seed, config.data.heldout_share)
     for one in filter(None, (split, _aside(config))):
         check_leaks((*found, *out.replay), (), one)
-    doubts = find_doubtful(cases)
-    out.rows = found = [row for row in found if row.ref not in doubts]
+    less = weigh_users((row.user, row.weight) for row in found)
+    doubts = find_doubtful([replace(one, weight=one.weight * less.get(one.user, 1.0)) for one in cases])
+    kept = (row for row in found if row.ref not in doubts)
+    out.rows = found = [replace(row, weight=row.weight * less[row.user]) for row in kept]
     _same_prompts(config, sampled)
     if not config.method.amends:
         if not found:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -69,14 +70,19 @@ class DataConfig(Section):
 
 class ModelConfig(Section):
     base: str
-    """Folder or hub id of the base checkpoint."""
+    """Folder or hub id of the base checkpoint, or `small`: the manager that chooses."""
     parent: str = "production"
     """What training starts from and is compared with: production (whatever the alias serves), base, or a digest."""
     alias: str = "production"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     device: str = "auto"
     answerer: str | None = None
-    """Frozen model that answers probes: `hf:…`, `openai:NAME`. None: the base without an adapter."""
+    """Frozen model that answers probes: `hf:…`, `openai:NAME`. None: the base without an adapter; for `small`, which
+    writes no answers, what a read finds is judged itself."""
+
+    @property
+    def is_small(self) -> bool:
+        return self.base == "small"
 
 
 class MethodConfig(Section):
@@ -115,7 +121,9 @@ class MethodConfig(Section):
 class GateConfig(Section):
     """ε of the guards and the least sample; see memkit_train.gate.checks."""
 
-    target: Literal["answer_f1", "answer_em"] = "answer_f1"
+    target: Literal["answer_f1", "answer_em", "found"] | None = None
+    """What must get better: None is `answer_f1`; for `small` without an answerer `found`, which is how early a read has
+    what the right answer says."""
     min_probes: Annotated[int, Field(ge=0)] = 200
     min_users: Annotated[int, Field(ge=0)] = 30
     min_set: Annotated[int, Field(ge=1)] = 30
@@ -136,7 +144,7 @@ class GateConfig(Section):
     alternatives: Annotated[int, Field(ge=10, le=100_000)] = 1_000
 
     def limits(self) -> Limits:
-        return Limits(**self.model_dump(exclude={"canaries", "alternatives"}))
+        return Limits(**self.model_dump(exclude={"canaries", "alternatives"}, exclude_none=True))
 
 
 class TrainConfig(Section):
@@ -150,9 +158,28 @@ class TrainConfig(Section):
     """Gets one folder per run, the watermark and the lock."""
 
     @property
+    def target(self) -> str:
+        """What the gate asks to get better."""
+        return self.gate.target or ("found" if self.model.is_small and self.model.answerer is None else "answer_f1")
+
+    @property
+    def limits(self) -> Limits:
+        return replace(self.gate.limits(), target=self.target)
+
+    @property
     def polishing(self) -> OnlineSettings:
         """`online` for a polish, which goes on with the roles that imitation trained."""
         return OnlineSettings.model_validate({**self.online.model_dump(exclude_unset=True), "roles": self.data.roles})
+
+    @model_validator(mode="after")
+    def _of_small(self) -> TrainConfig:
+        if not self.model.is_small:
+            return self
+        if self.method.amends or self.method.polish:
+            raise ValueError("method.amends and method.polish write replies; small chooses: leave them out")
+        if not set(self.data.roles) <= {"extractor", "manager"}:
+            raise ValueError("small decides as extractor and manager: name these in data.roles")
+        return self
 
     @model_validator(mode="after")
     def _polishable(self) -> TrainConfig:

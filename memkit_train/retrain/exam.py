@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 
 from memkit.embedders import make_embedder
 from memkit.models import JSON
+from memkit.seams.backbone import Backbone
 from memkit_train.files.run_folder import Tick
 from memkit_train.gate.checks import Exposure, Verdict
 from memkit_train.replay.env import Env, Policy
@@ -16,6 +18,7 @@ from memkit_train.replay.served_with import served_with
 from memkit_train.retrain.collect import open_source, read_heldout
 from memkit_train.retrain.config import TrainConfig
 from memkit_train.rewards import Answers, CachedBackbone
+from memkit_train.rewards.found import Found
 from memkit_train.rewards.trial import Trial, trials
 
 CASES = 20
@@ -31,36 +34,49 @@ def examine(
 ) -> tuple[Trial, Trial]:
     """Candidate and parent on the held-out users, by one backbone that counts what it would have written unmasked."""
     from memkit.backbones import make_backbone
-    from memkit.backbones.hf import HFBackbone
 
     embedder = make_embedder(config.data.embedder)
     with open_source(config) as source:
         users = list(islice(read_heldout(source, config, embedder), most))
         served = served_with(source, config.data)
-    with HFBackbone(
-        config.model.base, threads=1, dtype=config.model.dtype, device=config.model.device, validity_sample=1.0
-    ) as backbone:
-        for name, folder in (("candidate", adapter), ("parent", parent)):
-            if folder is not None:
-                backbone.load_adapter(name, folder)
+    folders = {"candidate": adapter, "parent": parent}
+    with closing(open_student(config, folders)) as backbone:
         policies = [
             Policy(backbone, name if folder is not None else None, roles=config.data.roles, name=name)
-            for name, folder in (("candidate", adapter), ("parent", parent))
+            for name, folder in folders.items()
         ]
         frozen = backbone if config.model.answerer is None else make_backbone(config.model.answerer)
-        answers = Answers(CachedBackbone(frozen, cache), embedder, served=served)
+        answers: Answers | Found = Answers(CachedBackbone(frozen, cache), embedder, served=served)
+        if config.target == "found":
+            answers = Found(embedder, served)
         ours, theirs = trials(
             Env(embedder, served),
             policies,
             users,
             answers,
-            metric=config.gate.target,
+            metric=config.target,
             timed=True,
             progress=None if tick is None else lambda done, total: tick("evaluate", done, total, {}),
         )
         if frozen is not backbone:
             frozen.close()
     return ours, theirs
+
+
+def open_student(config: TrainConfig, folders: Mapping[str, Path | None]) -> Backbone:
+    """The base model, with the adapters in these folders under their names."""
+    if config.model.is_small:
+        from memkit_train.retrain.small import open_manager
+
+        return open_manager(dict(folders))
+    from memkit.backbones.hf import HFBackbone
+
+    model = config.model
+    backbone = HFBackbone(model.base, threads=1, dtype=model.dtype, device=model.device, validity_sample=1.0)
+    for name, folder in folders.items():
+        if folder is not None:
+            backbone.load_adapter(name, folder)
+    return backbone
 
 
 def evaluation(ours: Trial, theirs: Trial, verdict: Verdict, exposures: Sequence[Exposure] | None = None) -> JSON:

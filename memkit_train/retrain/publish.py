@@ -65,54 +65,74 @@ class Lineage:
 
 
 @dataclass(frozen=True, slots=True)
+class AdapterParts:
+    """What of an adapter depends on the kind of its base."""
+
+    base: BaseRef
+    text: TextContract
+    probe: Probe
+    files: tuple[str, ...] = (adapters.WEIGHTS, adapters.CONFIG)
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
     digest: str
     path: Path
     manifest: Manifest
 
 
+def describe_model(
+    adapter: Path | str,
+    base: Path | str,
+    probe_pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+    roles: Sequence[Role],
+    instructions: str = "",
+    *,
+    style: str = "compact",
+    wordings: Mapping[str, int] = {},
+    device: str = "auto",
+) -> AdapterParts:
+    """Of an adapter of a language model. `probe_pairs`: (prompt ids, completion ids) to choose the probe from; those
+    that tell the adapter from its base best are kept."""
+    folder = checkpoint.find(base)
+    loaded = checkpoint.load(folder, dtype="float32", device=device)
+    name = str(base) if not Path(base).is_dir() else folder.name
+    return AdapterParts(
+        BaseRef(id=name, digest=checkpoint.weight_digest(folder), dtype="float32"),
+        _contract(loaded, roles, instructions, style, wordings),
+        probe_of(loaded, Path(adapter), probe_pairs),
+    )
+
+
 def publish(
     registry: Registry,
     adapter: Path | str,
+    parts: AdapterParts,
     *,
-    base: Path | str,
     roles: Sequence[Role],
     embedder: str,
     lineage: Lineage,
     verdict: Verdict | None,
     report: JSON,
-    probe_pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
     now: datetime,
-    instructions: str = "",
-    style: str = "compact",
-    wordings: Mapping[str, int] = {},
     ranker: str | None = None,
     notes: str = "",
-    device: str = "auto",
 ) -> Published:
-    """`probe_pairs`: (prompt ids, completion ids) to choose the probe from; those that tell the adapter from its base
-    best are kept. `verdict` None: nothing was gated, and promotion will ask for `--ungated`."""
-    adapter, folder = Path(adapter), checkpoint.find(base)
-    loaded = checkpoint.load(folder, dtype="float32", device=device)
-    named = BaseRef(
-        id=str(base) if not Path(base).is_dir() else folder.name,
-        digest=checkpoint.weight_digest(folder),
-        dtype="float32",
-    )
+    """`verdict` None: nothing was gated, and promotion will ask for `--ungated`."""
     with tempfile.TemporaryDirectory(dir=registry.root, prefix=".incoming-train-") as room:
         source = Path(room) / "source"
         source.mkdir()
-        for name in (adapters.WEIGHTS, adapters.CONFIG):
-            shutil.copyfile(adapter / name, source / name)
-        write_probe(source, probe_of(loaded, adapter, probe_pairs))
+        for name in parts.files:
+            shutil.copyfile(Path(adapter) / name, source / name)
+        write_probe(source, parts.probe)
         raw = (to_json(report) + "\n").encode()
         (source / REPORT).write_bytes(raw)
         draft = Manifest(
             kind="lora",
             created_at=now.isoformat(),
             roles=tuple(roles),
-            base=named,
-            text=_contract(loaded, roles, instructions, style, wordings),
+            base=parts.base,
+            text=parts.text,
             retrieval=RetrievalContract(embedder=embedder, store_schema=STORE_SCHEMA, ranker=ranker),
             data=DataWindow(
                 store_id=lineage.store_id,

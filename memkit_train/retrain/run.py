@@ -40,7 +40,7 @@ from memkit_train.retrain.ancestry import check_unseen, list_taught
 from memkit_train.retrain.collect import collect, count_labels, open_source
 from memkit_train.retrain.config import TrainConfig
 from memkit_train.retrain.exam import evaluation, examine
-from memkit_train.retrain.publish import Lineage, publish
+from memkit_train.retrain.publish import Lineage, describe_model, publish
 from memkit_train.retrain.stages import (
     AMENDS,
     REPLAY,
@@ -53,6 +53,7 @@ from memkit_train.retrain.stages import (
     registry_path,
     train,
 )
+from memkit_train.rows import ChoiceRow, only
 
 if TYPE_CHECKING:
     from memkit_train.rl.run import Polished
@@ -153,7 +154,7 @@ def judge(config: TrainConfig, adapter: str, *, tick: Tick | None = None) -> Ver
         ours, theirs = examine(config, folder, None if parent is None else registry.path(parent), None, tick)
     finally:
         registry.close()
-    return gate(ours.tables, theirs.tables, limits=config.gate.limits())
+    return gate(ours.tables, theirs.tables, limits=config.limits)
 
 
 class _Retraining:
@@ -267,7 +268,7 @@ class _Retraining:
                 alternatives=self.config.gate.alternatives,
                 device=self.config.model.device,
             )
-        verdict = gate(ours.tables, theirs.tables, exposures=exposures, limits=self.config.gate.limits())
+        verdict = gate(ours.tables, theirs.tables, exposures=exposures, limits=self.config.limits)
         return evaluation(ours, theirs, verdict, exposures)
 
     def _publish(self, adapter: Path, parent: str | None, verdict: Verdict) -> JSON:
@@ -279,30 +280,37 @@ class _Retraining:
             learned_by += f"+{self.config.online.algorithm}"
         with open_source(self.config) as source:
             served = served_with(source, self.config.data).in_styles(dict.fromkeys(ROLES, "compact"))
+        lineage = Lineage(
+            learned_by,
+            read["store_id"],
+            0,
+            read["seq"],
+            read["counts"],
+            sorted(learned_from),
+            parent,
+            self.config.method.seed,
+            _portable(self.config.resolve()),
+        )
+        model, roles = self.config.model, self.config.data.roles
+        if model.is_small:
+            from memkit_train.retrain.small import describe_manager
+
+            parts = describe_manager(adapter, only(ChoiceRow, rows))
+        else:
+            pairs, wordings = probe_pairs(rows, model.base), dict(served.wordings)
+            parts = describe_model(
+                adapter, model.base, pairs, roles, served.instructions, wordings=wordings, device=model.device
+            )
         made = publish(
             self.registry,
             adapter,
-            base=self.config.model.base,
-            roles=self.config.data.roles,
+            parts,
+            roles=roles,
             embedder=self.embedder.identity,
             verdict=verdict,
             report=_shareable(self.run.result_of("evaluate") or {}),
-            probe_pairs=probe_pairs(rows, self.config.model.base),
             now=self.now,
-            instructions=served.instructions,
-            wordings=dict(served.wordings),
-            device=self.config.model.device,
-            lineage=Lineage(
-                learned_by,
-                read["store_id"],
-                0,
-                read["seq"],
-                read["counts"],
-                sorted(learned_from),
-                parent,
-                self.config.method.seed,
-                _portable(self.config.resolve()),
-            ),
+            lineage=lineage,
         )
         with open_source(self.config) as source:
             left = source.find_erased(learned_from, read.get("erased", 0))  # while it was trained

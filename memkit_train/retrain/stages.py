@@ -16,10 +16,10 @@ from memkit_train.gate import canaries
 from memkit_train.learn.lora import LoraSpec
 from memkit_train.learn.tokenizing import tokenizer_of
 from memkit_train.retrain.config import TrainConfig
-from memkit_train.rows import TextRow, TokenRow, good
+from memkit_train.rows import AnyRow, ChoiceRow, TextRow, TokenRow, good, only
 
 if TYPE_CHECKING:
-    from memkit_train.learn.run import AdapterResult
+    from memkit_train.learn.result import AdapterResult
     from memkit_train.learn.sft import SftConfig
 
 ROWS, REPLAY, AMENDS = "rows.jsonl", "replay.jsonl", "amends.jsonl"
@@ -46,8 +46,8 @@ def settings(config: TrainConfig, output: Path | str) -> SftConfig:
 def train(
     config: TrainConfig,
     output: Path,
-    rows: Sequence[TokenRow | TextRow],
-    replay: Sequence[TokenRow | TextRow],
+    rows: Sequence[AnyRow],
+    replay: Sequence[AnyRow],
     parent: Path | None,
     *,
     amended: Sequence[TokenRow] = (),
@@ -55,6 +55,10 @@ def train(
     tick: Tick | None = None,
 ) -> AdapterResult:
     """`rows`: credited decisions, of which the good ones are imitated; `amended`: what stands for the blamed ones."""
+    if config.model.is_small:
+        from memkit_train.retrain.small import train_choices
+
+        return train_choices(config, output, only(ChoiceRow, rows), only(ChoiceRow, replay), parent, run=run, tick=tick)
     from memkit_train.learn import sft
     from memkit_train.report.progress import MetricsWriter
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from statistics import fmean, pstdev
 from typing import Protocol
 
+from memkit.models import Kind
 from memkit_train.replay.env import Trail
 
 
@@ -31,6 +32,8 @@ class Probed:
     """update: something known was changed. abstain: the right answer is that it is unknown."""
     key: str = ""
     weight: float = 1.0
+    kinds: tuple[Kind, ...] | None = None
+    """What the app reads of the bank. None: all."""
 
 
 @dataclass(frozen=True, slots=True)

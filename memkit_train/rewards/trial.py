@@ -26,6 +26,7 @@ from memkit_train.replay.script import Script, scripts_of
 from memkit_train.rewards.answers import Answers, bank_for, exact, overlap
 from memkit_train.rewards.base import Probed
 from memkit_train.rewards.fidelity import support
+from memkit_train.rewards.found import Found, found_early
 from memkit_train.rewards.latency import alone
 from memkit_train.rewards.validity import readable
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 Table = Mapping[str, Mapping[str, Sequence[float]]]
 """Measure → user → values."""
-TARGETS = {"answer_f1": overlap, "answer_em": exact}
+TARGETS = {"answer_f1": overlap, "answer_em": exact, "found": found_early}
 ALIKE = 0.8
 """Share of two memories' words in common from which one is a duplicate."""
 HEAVIEST = 4.0
@@ -128,6 +129,7 @@ def _probed(probe: LoggedQuestion, script: Script) -> Probed:
         frozenset(tags),
         probe.trace_id,
         probe.weight,
+        probe.kinds,
     )
 
 
@@ -135,7 +137,7 @@ def trials(
     env: Env,
     policies: Sequence[Policy],
     users: Sequence[HeldOut],
-    answers: Answers,
+    answers: Answers | Found,
     *,
     metric: str = "answer_f1",
     timed: bool = False,
@@ -147,7 +149,9 @@ def trials(
     trails = env.run(starts, upto=None, progress=progress)
     size, out = len(users), list[Trial]()
     for n, policy in enumerate(policies):
-        asked = replace(answers, backbone=policy.backbone, adapter=policy.adapter) if policy.answers else answers
+        asked = answers
+        if policy.answers and isinstance(answers, Answers):
+            asked = replace(answers, backbone=policy.backbone, adapter=policy.adapter)
         out.append(_trial(policy, users, trails[n * size : (n + 1) * size], asked, metric))
     if timed:
         played = [trails[n * size : (n + 1) * size] for n in range(len(policies))]
@@ -156,7 +160,9 @@ def trials(
     return out
 
 
-def _trial(policy: Policy, users: Sequence[HeldOut], trails: Sequence[Trail], answers: Answers, metric: str) -> Trial:
+def _trial(
+    policy: Policy, users: Sequence[HeldOut], trails: Sequence[Trail], answers: Answers | Found, metric: str
+) -> Trial:
     tables: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     actions: dict[str, int] = defaultdict(int)
     for one, trail in zip(users, trails, strict=True):

@@ -18,10 +18,10 @@ import numpy as np
 from memkit.backbones.small import SmallBackbone
 from memkit.backbones.small.backbone import SHIPPED
 from memkit.backbones.small.encoder import Encoder, TextPair
-from memkit_train.chooser.rows import ChoiceRow
 from memkit_train.lab.small.build import is_held_out, rows_of
 from memkit_train.lab.small.measure import kept_f1, macro_f1
 from memkit_train.lab.small.scenes import read_scenes
+from memkit_train.rows import ChoiceRow
 from tests.bench import _real_sets as sets
 from tests.bench._real_managed import changes, overridden
 from tests.bench._real_talks import Talk, Tally, share, talks, tally, told

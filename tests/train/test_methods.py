@@ -17,7 +17,8 @@ from memkit.backbones.hf import adapters, checkpoint
 from memkit.roles.base import ChatMessage
 from memkit_train.errors import NoRows, OtherData, WrongParent, WrongVocabulary
 from memkit_train.learn import lora, sft
-from memkit_train.learn.run import AdapterResult, in_order, mix_in
+from memkit_train.learn.result import AdapterResult
+from memkit_train.learn.run import in_order, mix_in
 from memkit_train.rows import TextRow, TokenRow
 from tests.tiny_models import tiny_checkpoint
 from tests.train import tiny

@@ -33,18 +33,17 @@ def verdict(passed: bool) -> Verdict:
 
 
 def published(registry: Registry, adapter: Path | None = None, **more: Any) -> Published:
+    roles: list[Any] = ["extractor", "manager"]
+    parts = describe_model(adapter or tiny.adapter(), tiny.base(), more.pop("probe_pairs", PAIRS), roles, device="cpu")
     given: dict[str, Any] = {
-        "base": tiny.base(),
-        "roles": ["extractor", "manager"],
+        "roles": roles,
         "embedder": "hash/1:384",
         "lineage": Lineage("sft", "store", 0, 90, {"rows": 4}, ["s2", "s1"], None, 7, {"lr": 0.1}),
         "verdict": verdict(True),
         "report": {"cases": []},
-        "probe_pairs": PAIRS,
         "now": NOW,
-        "device": "cpu",
     }
-    return publish(registry, adapter or tiny.adapter(), **{**given, **more})
+    return publish(registry, adapter or tiny.adapter(), parts, **{**given, **more})
 
 
 def test_it_is_what_the_runtime_serves(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from memkit.backbones.rules import KNOWN, MOST_FORGOTTEN, NOTHING_CORRECTED, NOT
 from memkit.backbones.small import phrase
 from memkit.backbones.small.choose import TakenOption, choose, log_softmax
 from memkit.backbones.small.encoder import Encoder, TextPair
-from memkit.backbones.small.features import clause_features, pair_features
+from memkit.backbones.small.pairs import clause_pair, relation_pair
 from memkit.backbones.small.shape import PAIRS
 from memkit.embedders.weights import fingerprint
 from memkit.errors import ModelError
@@ -138,8 +138,7 @@ class SmallBackbone:
             reading = phrase.reading_of(turn, said)
             if not any(map(_is_request, reading.facts)):
                 spans.append(span)
-                features = clause_features(turn.text, span.start, span.end, reading)
-                pairs.append(TextPair("clause", around(turn.text, span), said, features))
+                pairs.append(clause_pair(turn, span.start, span.end, reading))
         kept: list[ClauseSpan] = []
         for span, scores in zip(spans, self._score(asked, pairs), strict=True):
             choice = choose("clause", (number, span.start, span.end), scores, asked.request.sampling, asked.request.key)
@@ -188,12 +187,9 @@ class SmallBackbone:
             return [_Operation("NOOP", why=NOTHING_CORRECTED)]
         if again:
             return [_Operation("ADD")]
-        near, new = nearest(fact, shown), phrase.as_read(fact)
+        near = nearest(fact, shown)
         decisions = [decide(fact, [_known(one)]) for one in near]
-        pairs = [
-            TextPair("relation", state, new, pair_features(state, new, decision))
-            for state, decision in zip(map(phrase.state_of, (one.record.text for one in near)), decisions, strict=True)
-        ]
+        pairs = [relation_pair(one.record.text, fact, decision) for one, decision in zip(near, decisions, strict=True)]
         related: list[tuple[TakenOption, Shown, RuleDecision]] = []
         for one, decision, scores in zip(near, decisions, self._score(asked, pairs), strict=True):
             choice = choose("relation", (place, one.handle), scores, asked.request.sampling, asked.request.key)
@@ -248,11 +244,3 @@ def nearest(fact: str, shown: Sequence[Shown]) -> list[Shown]:
 
 def _known(one: Shown) -> KnownMemory:
     return KnownMemory(one.handle, one.record.text[:_READ], one.whole, one.record.seq)
-
-
-def around(text: str, span: ClauseSpan, most: int = 320) -> str:
-    """The message about a clause, as much of it as is read."""
-    if len(text) <= most:
-        return text
-    start = max(0, min(span.start - most // 2, len(text) - most))
-    return text[start : start + most]

@@ -19,7 +19,7 @@ from typing import Any
 from memkit import Memory
 from memkit_train.lab.worlds import Ask, Episode, Manners, Question, Say, SimulatedUser
 
-AT_ONCE = 24
+AT_ONCE, SHOWN = 24, 5
 SILENT = Manners(rated=0.0, corrects=0.0, asks_again=0.0)
 
 
@@ -82,9 +82,18 @@ class Hands:
 class Chatbot:
     """Stays open while everything else happens."""
 
-    def __init__(self, store: Path, model: Any, **options: Any) -> None:
-        """`model` and `options` as `Memory` takes them. Backbones stay the caller's to close."""
-        self._hands = Hands()
+    def __init__(
+        self,
+        store: Path,
+        model: Any,
+        *,
+        reads: Callable[[Question, Sequence[str]], str] | None = None,
+        users: type[SimulatedUser] = SimulatedUser,
+        **options: Any,
+    ) -> None:
+        """`model` and `options` as `Memory` takes them. Backbones stay the caller's to close. `reads`: the app's own
+        answer, from the facts that it is served; None: the memory's model answers."""
+        self._hands, self._reads, self._users = Hands(), reads, users
         # the tiny models were trained on memories alone; they make nothing of words as they were said beside them
         options = {"keep_turns": "none"} | options
         self.memory = Memory(store, model=model, clock=self._hands, ids=self._hands, **options)
@@ -132,7 +141,7 @@ class Chatbot:
             yield from self._months(visit)
 
     def _months(self, visit: Visit) -> Iterator[AnsweredQuestion]:
-        user, user_id = SimulatedUser(visit.episode, seed=visit.seed, manners=visit.manners), visit.user_id
+        user, user_id = self._users(visit.episode, seed=visit.seed, manners=visit.manners), visit.user_id
         for event in user.script():
             waiting: list[Say | Ask] = [event]
             while waiting:
@@ -143,14 +152,21 @@ class Chatbot:
                     self.memory.add(said, user_id=user_id, session_id=now.session_id, at=now.turn.at)
                     continue
                 self._hands.until(now.question.asked_at)
-                answer = self.memory.answer(now.question.text, user_id=user_id)
-                reaction = user.react(now, answer.text)
+                trace_id, text = self._answer(now.question, user_id)
+                reaction = user.react(now, text)
                 if reaction.rating is not None:
-                    self.memory.feedback(answer.trace_id, reward=reaction.rating, user_id=user_id)
-                yield AnsweredQuestion(
-                    user_id, now.question, answer.text, reaction.right, reaction.rating, self.manager
-                )
+                    self.memory.feedback(trace_id, reward=reaction.rating, user_id=user_id)
+                yield AnsweredQuestion(user_id, now.question, text, reaction.right, reaction.rating, self.manager)
                 waiting += [reaction.follow_up] if reaction.follow_up else []
+
+    def _answer(self, question: Question, user_id: str) -> tuple[str, str]:
+        if self._reads is None:
+            answer = self.memory.answer(question.text, user_id=user_id)
+            return answer.trace_id, answer.text
+        hits = self.memory.search(question.text, user_id=user_id, kinds=("fact",), k=SHOWN)
+        text = self._reads(question, [hit.text for hit in hits])
+        self.memory.observe(hits.trace_id, text, user_id=user_id)
+        return hits.trace_id, text
 
 
 __all__ = ["AT_ONCE", "SILENT", "AnsweredQuestion", "Chatbot", "Visit"]

@@ -16,11 +16,11 @@ import torch
 from memkit.embedders.minilm import MiniLM
 from memkit_train.chooser.fit import fit, predict
 from memkit_train.chooser.model import Chooser
-from memkit_train.chooser.rows import ChoiceRow
 from memkit_train.lab.small.frames import frame_rows
 from memkit_train.lab.small.measure import table
 from memkit_train.lab.small.scenes import LabelledScene, clause_rows, read_scenes, relation_rows
 from memkit_train.lab.small.statements import statement_rows
+from memkit_train.rows import ChoiceRow
 
 STATEMENTS, FRAMES = 6_000, 6_000
 EPOCHS = 3
@@ -53,7 +53,11 @@ def build(
     model = Chooser()
     if begin is not None:
         model.load(begin)
-    fit(model, open_rows, epochs=epochs, rate=RATE if begin is None else RATE / 2, seed=seed, told=told)
+
+    def epoch(number: int, loss: float) -> None:
+        told(f"epoch {number} of {epochs}: loss {loss:.4f}")
+
+    fit(model, open_rows, epochs=epochs, rate=RATE if begin is None else RATE / 2, seed=seed, told=epoch)
     model.save(out)
     told(f"written to {out}")
     for line in table(held, predict(model, held)):

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memkit_train.chooser.rows import ChoiceRow
 from memkit_train.lab.small.scenes import relation_row
 from memkit_train.lab.small.statements import fact_of, kept_row, thing
+from memkit_train.rows import ChoiceRow
 
 _RELATIONS = {"new": "replaces", "same": "same", "more": "adds", "over": "ends", "not": "unrelated"}
 _CHANCES = ((0.34, "new"), (0.44, "same"), (0.56, "more"), (0.68, "over"), (0.82, "not"))

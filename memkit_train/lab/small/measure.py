@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memkit.backbones.small.shape import OPTIONS
-from memkit_train.chooser.rows import ChoiceRow
+from memkit_train.rows import ChoiceRow
 
 Shares = Sequence[Sequence[float]]
 

@@ -17,14 +17,13 @@ import numpy as np
 
 from memkit.backbones._rules_manage import KnownMemory, decide
 from memkit.backbones.small import phrase
-from memkit.backbones.small.backbone import around
-from memkit.backbones.small.features import clause_features, pair_features
+from memkit.backbones.small.pairs import clause_pair, relation_pair
 from memkit.backbones.small.shape import CLAUSE, RELATION
 from memkit.models import Bank, Turn
 from memkit.seams.embedder import Embedder
 from memkit.text.clauses import clauses
-from memkit_train.chooser.rows import ChoiceRow
 from memkit_train.errors import TrainError
+from memkit_train.rows import ChoiceRow
 
 CORPUS = Path(__file__).parent / "corpus"
 _LABEL = re.compile(r"(l|([ks])(\d+)((?:@[^\s>=+@]+|[>=+x]\d+)*)) (\S.*)", re.DOTALL)
@@ -115,14 +114,8 @@ def clause_rows(scene: LabelledScene) -> list[ChoiceRow]:
             at += len(one.text) + 1
         for span in clauses(turn.text):
             label = max(bounds, key=lambda one: min(one[1], span.end) - max(one[0], span.start))[2]
-            said = turn.text[span.start : span.end]
-            features = clause_features(turn.text, span.start, span.end, phrase.reading_of(turn, said))
-            rows.append(
-                ChoiceRow(
-                    "clause", around(turn.text, span), said, features, CLAUSE.index(label),
-                    language=scene.language, source=scene.name,
-                )
-            )  # fmt: skip
+            pair = clause_pair(turn, span.start, span.end)
+            rows.append(ChoiceRow.of(pair, CLAUSE.index(label), language=scene.language, source=scene.name))
     return rows
 
 
@@ -150,9 +143,8 @@ def relation_rows(scene: LabelledScene, embedder: Embedder, seed: int = 0) -> li
 
 
 def relation_row(memory: str, fact: str, label: str, language: str, source: str) -> ChoiceRow:
-    state, new = phrase.state_of(memory), phrase.as_read(fact)
-    features = pair_features(state, new, decide(fact, [KnownMemory(1, memory)]))
-    return ChoiceRow("relation", state, new, features, RELATION.index(label), language=language, source=source)
+    pair = relation_pair(memory, fact, decide(fact, [KnownMemory(1, memory)]))
+    return ChoiceRow.of(pair, RELATION.index(label), language=language, source=source)
 
 
 def _relation(one: Labelled, memory: _Memory) -> str:

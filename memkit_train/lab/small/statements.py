@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memkit.backbones.small import phrase
-from memkit.backbones.small.features import clause_features
+from memkit.backbones.small.pairs import clause_pair
 from memkit.backbones.small.shape import CLAUSE
-from memkit_train.chooser.rows import ChoiceRow
 from memkit_train.lab.small.scenes import relation_row, turn_of
+from memkit_train.rows import ChoiceRow
 
 _AT = datetime(2025, 3, 1, tzinfo=UTC)
 
@@ -103,8 +103,7 @@ def fact_of(text: str) -> str:
 
 def kept_row(text: str, source: str) -> ChoiceRow:
     turn = turn_of(text, _AT)
-    features = clause_features(text, 0, len(text), phrase.reading_of(turn, text))
-    return ChoiceRow("clause", text, text, features, CLAUSE.index("keep"), weight=0.5, source=source)
+    return ChoiceRow.of(clause_pair(turn, 0, len(text)), CLAUSE.index("keep"), weight=0.5, source=source)
 
 
 def _like(order: random.Random, kind: str, other: str) -> str:
