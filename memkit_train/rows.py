@@ -21,7 +21,6 @@ from memkit.roles.base import ChatMessage
 from memkit_train.errors import BadRow
 
 R = TypeVar("R", bound="TokenRow | TextRow | ChoiceRow")
-K = TypeVar("K")
 GOOD = 0.5
 """Reward from which on a decision is imitated."""
 
@@ -143,9 +142,14 @@ class ChoiceRow:
 AnyRow = TokenRow | TextRow | ChoiceRow
 
 
-def only(kind: type[K], rows: Iterable[object]) -> list[K]:
-    """Those of one kind: a run has no others."""
-    return [row for row in rows if isinstance(row, kind)]
+def written(rows: Iterable[AnyRow]) -> list[TokenRow | TextRow]:
+    """Those of a model that writes. A run has rows of one kind alone: its base says of which."""
+    return [row for row in rows if not isinstance(row, ChoiceRow)]
+
+
+def chosen(rows: Iterable[AnyRow]) -> list[ChoiceRow]:
+    """Those of a manager that chooses."""
+    return [row for row in rows if isinstance(row, ChoiceRow)]
 
 
 def good(rows: Iterable[R]) -> list[R]:

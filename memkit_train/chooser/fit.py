@@ -12,7 +12,7 @@ from memkit.backbones.small.shape import OPTIONS
 from memkit_train.chooser.model import Chooser
 from memkit_train.rows import ChoiceRow
 
-_BATCH = 24
+BATCH = 24
 
 
 def fit(
@@ -28,7 +28,7 @@ def fit(
     """Number of steps. `told`: after each epoch, its number and mean loss."""
     torch.manual_seed(seed)
     order = random.Random(seed)
-    steps = epochs * (len(rows) // _BATCH + 1)
+    steps = epochs * (len(rows) // BATCH + 1)
     optimizer = torch.optim.AdamW(model.learning(), lr=rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps + 8, pct_start=0.1)
     for epoch in range(epochs):
@@ -81,8 +81,8 @@ def _batches(rows: Sequence[ChoiceRow], order: random.Random) -> Iterator[list[C
     for task in sorted({one.task for one in rows}):
         mine = [one for one in rows if one.task == task]
         order.shuffle(mine)
-        for start in range(0, len(mine), 16 * _BATCH):
-            chunk = sorted(mine[start : start + 16 * _BATCH], key=lambda one: len(one.first) + len(one.second))
-            batches += [chunk[at : at + _BATCH] for at in range(0, len(chunk), _BATCH)]
+        for start in range(0, len(mine), 16 * BATCH):
+            chunk = sorted(mine[start : start + 16 * BATCH], key=lambda one: len(one.first) + len(one.second))
+            batches += [chunk[at : at + BATCH] for at in range(0, len(chunk), BATCH)]
     order.shuffle(batches)
     yield from batches

@@ -20,6 +20,8 @@ from memkit_train.learn.result import AdapterResult
 from memkit_train.rows import ChoiceRow
 
 RATE, EPOCHS, HALF_LIFE = 3e-4, 3, 30.0
+ROW_S, WEIGHTS_IN_ALL = 0.02, (22_565_376, 700_000)
+"""For plans: seconds of one CPU thread for a row; weights of the encoder, and about how many of them learn."""
 ANCHORS = 1.0
 """Anchors for each row that a label reached."""
 
@@ -63,5 +65,5 @@ def learn(
         "rows/taught": float(len(rows)),
         "rows/anchors": float(len(held)),
     }
-    seconds = time.perf_counter() - started
-    return AdapterResult(settings.output, metrics, steps, seconds, hashlib.sha256((settings.output / WEIGHTS).read_bytes()).hexdigest())
+    digest = hashlib.sha256((settings.output / WEIGHTS).read_bytes()).hexdigest()
+    return AdapterResult(settings.output, metrics, steps, time.perf_counter() - started, digest)

@@ -13,16 +13,16 @@ one did that it begins from.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from memkit.backbones._rules_manage import KnownMemory, decide
 from memkit.backbones.small.pairs import clause_pair, relation_pair
 from memkit.backbones.small.shape import OPTIONS
-from memkit.models import JSON
 from memkit.text.words import terms
 from memkit_train.credit.assign import Crediting
-from memkit_train.credit.moments import chosen
+from memkit_train.credit.moments import choices_of
 from memkit_train.log.records import Credit, Decision
 from memkit_train.rows import ChoiceRow
 
@@ -38,29 +38,26 @@ class LoggedChoices:
     def __init__(self, reading: Crediting, now: int) -> None:
         self._reading, self._now = reading, now
         self._facts = {one.decision.decision_id: one.text for one in reading.moments if one.is_fact}
+        self._turns = {turn.turn_id: turn for log in reading.episode.intakes for turn in log.turns}
         self.rows: dict[str, dict[Place, ChoiceRow]] = {}
         for decision in reading.by_id.values():
             if decision.ok and (found := dict(self._of(decision))):
                 self.rows[decision.decision_id] = found
 
     def _of(self, decision: Decision) -> Iterator[tuple[Place, ChoiceRow]]:
-        for one in chosen(decision):
+        for one in choices_of(decision):
             row = self._clause(decision, one) if one["task"] == "clause" else self._relation(decision, one)
             if row is not None:
                 yield tuple(one["place"]), row
 
-    def _clause(self, decision: Decision, one: JSON) -> ChoiceRow | None:
+    def _clause(self, decision: Decision, one: Mapping[str, Any]) -> ChoiceRow | None:
         number, start, end = one["place"]
-        turns = decision.source_turns
-        text = self._reading.said.get(turns[number - 1], "") if number <= len(turns) else ""
-        if not text[start:end]:
+        turn = self._turns.get(decision.source_turns[number - 1]) if number <= len(decision.source_turns) else None
+        if turn is None or not turn.text[start:end]:
             return None  # its words were not kept
-        turn = next(
-            turn for log in self._reading.episode.intakes for turn in log.turns if turn.turn_id == turns[number - 1]
-        )
         return self._row(decision, one, ChoiceRow.of(clause_pair(turn, start, end), 0))
 
-    def _relation(self, decision: Decision, one: JSON) -> ChoiceRow | None:
+    def _relation(self, decision: Decision, one: Mapping[str, Any]) -> ChoiceRow | None:
         fact = self._facts.get(decision.decision_id)
         shown = {each["handle"]: self._reading.find_shown(each) for each in decision.payload.get("candidates", ())}
         memory = shown.get(one["place"][1])
@@ -69,7 +66,7 @@ class LoggedChoices:
         ruled = decide(fact, [KnownMemory(one["place"][1], memory.text, True, memory.seq)])
         return self._row(decision, one, ChoiceRow.of(relation_pair(memory.text, fact, ruled), 0))
 
-    def _row(self, decision: Decision, one: JSON, row: ChoiceRow) -> ChoiceRow:
+    def _row(self, decision: Decision, one: Mapping[str, Any], row: ChoiceRow) -> ChoiceRow:
         taken = OPTIONS[row.task].index(one["option"])
         return replace(
             row,
@@ -102,10 +99,10 @@ class LoggedChoices:
         """What a label says of single choices: (decision, place, the option that would have been right)."""
         own = self.rows.get(credit.decision_id, {})
         if credit.y >= 0.5:
-            at = {credit.at: own[credit.at]} if credit.at in own else own
-            yield from (
-                (credit.decision_id, place, row.taken) for place, row in at.items() if not _is_other(row, credit)
-            )
+            spoken_of = {credit.at: own[credit.at]} if credit.at in own else own
+            for place, row in spoken_of.items():
+                if not _is_other(row, credit):
+                    yield credit.decision_id, place, row.taken
             if credit.role == "manager":
                 yield from self._drawn_from(credit.decision_id)
             return

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import BertModel
+from transformers import BertConfig, BertModel
 
 from memkit.backbones.small.encoder import KINDS, READS
 from memkit.backbones.small.features import OF_CLAUSE, OF_PAIR
@@ -55,7 +55,9 @@ class Chooser(nn.Module):
     def __init__(self, path: str | None = None) -> None:
         super().__init__()
         self.folder = find_minilm(path)
-        bert = BertModel.from_pretrained(self.folder, add_pooling_layer=False, attn_implementation="sdpa")
+        config = BertConfig.from_pretrained(self.folder, attn_implementation="sdpa")
+        bert = BertModel(config, add_pooling_layer=False)
+        bert.load_state_dict(load_file(self.folder / "model.safetensors"), strict=False)  # there is a pooler, unused
         bert.requires_grad_(False).eval()
         self.lower = _FrozenLayers(bert, Tokenizer.from_file(str(self.folder / "tokenizer.json")))
         self.upper = nn.ModuleList(bert.encoder.layer[LOWER:])

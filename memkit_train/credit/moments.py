@@ -57,7 +57,7 @@ def _left_parts(log: TurnLog, decisions: Sequence[Decision]) -> list[tuple[str, 
     """The parts that were weighed by themselves and left."""
     out: list[tuple[str, Turn, Decision, tuple[int, ...]]] = []
     for decision in decisions:
-        for one in chosen(decision):
+        for one in choices_of(decision):
             if one["task"] == "clause" and one["option"] == "leave":
                 number, start, end = one["place"]
                 turn = log.turns[number - 1]
@@ -65,7 +65,7 @@ def _left_parts(log: TurnLog, decisions: Sequence[Decision]) -> list[tuple[str, 
     return out
 
 
-def chosen(decision: Decision) -> Sequence[Mapping[str, Any]]:
+def choices_of(decision: Decision) -> Sequence[Mapping[str, Any]]:
     """The choices of a manager that chooses; of one that writes, none."""
     return (decision.payload.get("extra") or {}).get("choices", ())
 

@@ -20,7 +20,7 @@ from memkit_train.errors import DataError
 from memkit_train.retrain.collect import Collected, collect, open_source, sides
 from memkit_train.retrain.config import TrainConfig
 from memkit_train.rl.sizing import size
-from memkit_train.rows import good
+from memkit_train.rows import good, written
 
 if TYPE_CHECKING:
     from memkit_train.learn.run import Prepared
@@ -67,6 +67,8 @@ class Plan:
 
 
 def plan(config: TrainConfig) -> Plan:
+    if config.model.is_small:
+        return _of_small(config)
     from memkit_train.learn.tokenizing import tokenizer_of
 
     device = _device(config)
@@ -77,6 +79,13 @@ def plan(config: TrainConfig) -> Plan:
         findings.append(_online(config, model, _parameters(folder), device))
     if config.data.world is not None:
         return _sized(config, device, folder, model, tokenizer, None, {"world": config.data.world}, findings)
+    found, data, of_log = _log(config)
+    return _sized(config, device, folder, model, tokenizer, found, data, [*findings, *of_log])
+
+
+def _log(config: TrainConfig) -> tuple[Collected | None, JSON, list[PlanFinding]]:
+    """What the log is good for."""
+    findings: list[PlanFinding] = []
     with open_source(config) as source:
         stored = source.journal.meta_get("embedder")
         embedder = make_embedder(config.data.embedder)
@@ -116,7 +125,19 @@ def plan(config: TrainConfig) -> Plan:
                 )
         except DataError as error:
             findings.append(PlanFinding("error", error.what + (f": {error.why}" if error.why else ""), error.fix))
-    return _sized(config, device, folder, model, tokenizer, found, data, findings)
+    return found, data, findings
+
+
+def _of_small(config: TrainConfig) -> Plan:
+    """The manager that chooses: no tokens, and about as much work for each row."""
+    from memkit_train.chooser.fit import BATCH
+    from memkit_train.chooser.learn import ANCHORS, EPOCHS, ROW_S, WEIGHTS_IN_ALL
+
+    found, data, findings = _log(config)
+    rows = 0 if found is None else len(found.rows) + min(len(found.replay), round(ANCHORS * len(found.rows)))
+    drawn = rows * (config.method.epochs or EPOCHS)
+    minutes = round(drawn * ROW_S / 60, 1)
+    return Plan(config.resolve(), data, drawn // BATCH, 0, 0, 0, *WEIGHTS_IN_ALL, 0.5, minutes, "cpu", tuple(findings))
 
 
 def _online(config: TrainConfig, model: JSON, parameters: int, device: str) -> PlanFinding:
@@ -148,7 +169,7 @@ def _sized(
         tokenizer, model.get("vocab_size", 1 << 30), min(config.method.max_tokens or context, context)
     )
     readable = found is not None and tokenizer.eos_token_id is not None
-    rows = token_rows((*found.rows, *found.replay), reader) if found is not None and readable else []
+    rows = token_rows(written((*found.rows, *found.replay)), reader) if found is not None and readable else []
     long = sum(not short(row, reader) for row in rows)
     if long:
         what = f"{long} of {len(rows)} rows are longer than {reader.max_tokens} tokens and left out"
@@ -191,7 +212,7 @@ def _prepared(
     from memkit_train.retrain.stages import settings
 
     try:
-        return sft.prepare(good(found.rows), reader, settings(config, ""), replay=found.replay)
+        return sft.prepare(good(written(found.rows)), reader, settings(config, ""), replay=written(found.replay))
     except DataError as error:
         told = f"sft learns nothing of the log alone: {error.what}" + (f" ({error.why})" if error.why else "")
         findings.append(PlanFinding("warning" if config.method.amends else "error", told, error.fix))

@@ -37,7 +37,7 @@ def train_choices(
     method = config.method
     given = {"lr": method.lr, "epochs": method.epochs, "half_life_days": method.half_life_days}
     set_ = {name: value for name, value in given.items() if value is not None}
-    settings = ChooserSettings(output, method.seed, **set_)  # pyright: ignore[reportArgumentType]
+    settings = ChooserSettings(output, method.seed, **set_)
 
     def told(epoch: int, loss: float) -> None:
         if run is not None:

@@ -24,7 +24,7 @@ def test_what_is_learned_is_what_is_served(tmp_path: Path) -> None:
     rows = [row for row in statement_rows(48) if row.task == "relation"]
     model = Chooser()
     before = predict(model, rows)
-    fit(model, rows, epochs=2, told=lambda line: None)
+    fit(model, rows, epochs=2)
     after = predict(model, rows)
     model.save(tmp_path / "learned")
     scores = Encoder(tmp_path / "learned").score(

@@ -18,7 +18,7 @@ from memkit.errors import GateRefused
 from memkit.roles import role_prompt_hashes
 from memkit_train.errors import NoEffect
 from memkit_train.gate.checks import Limits, Verdict, gate
-from memkit_train.retrain.publish import Lineage, Published, publish
+from memkit_train.retrain.publish import Lineage, Published, describe_model, publish
 from tests.train import tiny
 
 PAIRS = [((5, 6, 7, 8 + n), (9, 10 + n, 11)) for n in range(20)]

@@ -1,5 +1,5 @@
-"""What the small manager is asked, as pairs of texts: a clause in its message, a fact beside a memory. Its trainer makes
-the same pairs of what was logged."""
+"""What the small manager is asked, as pairs of texts: a clause in its message, a fact beside a memory. Its trainer
+makes the same pairs of what was logged."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from memkit.cli import show
@@ -115,7 +114,7 @@ def _case(one: refusal.GateQuestion) -> None:
     show.out.print(f"      {show.visible(one.before)} → [{colour}]{show.visible(one.after)}[/]")
 
 
-QUICK = replace(Scale(), users=20, panel=4, visitors=4, polish=2)
+QUICK = Scale(users=20, panel=4, visitors=4)
 """Every step of the story on next to nothing: the gate will say that it cannot tell."""
 
 __all__ = ["QUICK", "run", "seeds"]

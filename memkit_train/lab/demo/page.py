@@ -8,6 +8,7 @@ from statistics import fmean
 
 from memkit_train.lab.demo import refusal
 from memkit_train.lab.demo.figures import rows
+from memkit_train.lab.demo.lessons import Lessons
 from memkit_train.lab.demo.panel import BeforeAfter, Pair
 from memkit_train.lab.demo.story import DemoOutcome
 from memkit_train.report import svg
@@ -29,6 +30,7 @@ def page(told: DemoOutcome) -> str:
             "<h2>Got worse</h2>",
             _cases([one for one in told.compared.pairs if one.gain < 0]),
         ]
+        parts += _lessons(told.compared.lessons)
     if told.outcome.digest is None:
         reasons = "".join(f"<li>{_e(one)}</li>" for one in refusal.reasons(told.outcome))
         parts.append(f"<h2>Why the gate refused it</h2><ul>{reasons}</ul>")
@@ -57,6 +59,19 @@ def _kinds(found: BeforeAfter) -> str:
     curves = {kind: [(0.0, fmean(before)), (1.0, fmean(after))] for kind, (before, after) in sorted(sides.items())}
     head = "<tr><th>kind</th><th>before</th><th>after</th><th>n</th></tr>"
     return svg.lines(curves, "before → after", "right") + f"<table>{head}{body}</table>"
+
+
+def _lessons(found: Lessons) -> list[str]:
+    parts: list[str] = []
+    for title, texts in (("What it learned to keep", found.kept), ("What it learned to leave", found.left)):
+        if texts:
+            rows = "".join(f"<tr><td>{_e(one)}</td></tr>" for one in texts[:CASES])
+            parts += [f"<h2>{title}</h2>", f"<table class='words'>{rows}</table>"]
+    if found.updated:
+        rows = "".join(f"<tr><td>{_e(old)}</td><td>{_e(new)}</td></tr>" for old, new in found.updated[:CASES])
+        head = "<tr><th>stood there</th><th>says now</th></tr>"
+        parts += ["<h2>What it learned to update</h2>", f"<table class='words'>{head}{rows}</table>"]
+    return parts
 
 
 def _cases(pairs: list[Pair]) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memkit.models import JSON
 from memkit_train.lab.demo.chatbot import SILENT, AnsweredQuestion, Visit
+from memkit_train.lab.demo.lessons import Lessons
 from memkit_train.lab.worlds import Episode
 from memkit_train.metrics.stats import Estimate, difference_by_cluster, mean_by_cluster
 
@@ -35,6 +36,7 @@ class BeforeAfter:
     after: Estimate
     gain: Estimate
     pairs: tuple[Pair, ...]
+    lessons: Lessons = field(default_factory=Lessons)
 
     @property
     def better(self) -> bool:
@@ -48,7 +50,9 @@ class BeforeAfter:
         }
 
 
-def compare(before: Sequence[AnsweredQuestion], after: Sequence[AnsweredQuestion]) -> BeforeAfter:
+def compare(
+    before: Sequence[AnsweredQuestion], after: Sequence[AnsweredQuestion], lessons: Lessons | None = None
+) -> BeforeAfter:
     """Paired by question, intervals over users."""
     twins = {one.question.question_id: one for one in after}
     pairs = tuple(Pair(one, twins[one.question.question_id]) for one in before)
@@ -57,7 +61,11 @@ def compare(before: Sequence[AnsweredQuestion], after: Sequence[AnsweredQuestion
         for side, one in zip(sides, (pair.before, pair.after), strict=True):
             side[pair.before.user_id].append(float(one.right))
     return BeforeAfter(
-        mean_by_cluster(sides[0]), mean_by_cluster(sides[1]), difference_by_cluster(sides[1], sides[0]), pairs
+        mean_by_cluster(sides[0]),
+        mean_by_cluster(sides[1]),
+        difference_by_cluster(sides[1], sides[0]),
+        pairs,
+        lessons or Lessons(),
     )
 
 

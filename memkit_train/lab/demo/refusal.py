@@ -9,7 +9,7 @@ from memkit_train.files.run_folder import RunFolder
 from memkit_train.retrain.run import RunOutcome
 
 MOST = 5
-TARGET = "answer_f1"
+TARGETS = ("found", "answer_f1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,11 @@ def reasons(outcome: RunOutcome) -> list[str]:
 def scores(outcome: RunOutcome) -> str:
     """How right the answers are, with what serves and with the candidate, on the gate's users."""
     found, verdict = _judged(outcome).get("scores", {}), outcome.verdict
-    sides = [found[who][TARGET] for who in ("parent", "candidate") if TARGET in found.get(who, {})]
+    target = next((name for name in TARGETS if name in found.get("parent", {})), "")
+    sides = [found[who][target] for who in ("parent", "candidate") if target in found.get(who, {})]
     if len(sides) < 2 or verdict is None:
         return "nothing could be asked of them"
-    return f"{sides[0]:.3f} → {sides[1]:.3f} {TARGET} ({verdict.probes} questions, {verdict.users} users)"
+    return f"{sides[0]:.3f} → {sides[1]:.3f} {target} ({verdict.probes} questions, {verdict.users} users)"
 
 
 def pick_questions(outcome: RunOutcome) -> list[GateQuestion]:

@@ -1,10 +1,11 @@
 """Serve → measure → retrain → swap while serving → measure → roll back. Nothing is staged: every figure is of what
 happened, also when the gate refuses.
 
-The usual split: the app's own model hears and answers, a small local one manages the memory. Here both are tiny: the
-skilled one stands for the app's, and the biased one manages. It can do the right thing and has bad habits (another pet
-replaces the first, changes are added beside the old, retractions are forgotten). Users rate some of its answers, some
-of them wrongly, and never say anything about operations. That, and nothing else, is what `retrain` learns from.
+The app is a support desk: the small manager (`model="small"`) keeps what its users say, the app reads five facts and
+answers from them. The manager was made for talk at large. What these users care for, in passing and in few words (what
+they tried, which light it shows, what it does now instead), it often leaves or adds beside the old. Users rate some
+answers, some of them wrongly, say now and then what would have been right, and never say anything about memories. That,
+and nothing else, is what `retrain` learns from.
 """
 
 from __future__ import annotations
@@ -13,52 +14,40 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
-from memkit.backbones.hf import HFBackbone
+from memkit.backbones.small import SmallBackbone
 from memkit.models import JSON
 from memkit_train.files.run_folder import Tick
 from memkit_train.lab.demo import panel
-from memkit_train.lab.demo.chatbot import AT_ONCE, AnsweredQuestion, Chatbot, Visit
-from memkit_train.lab.tiny import Name, checkpoint
-from memkit_train.lab.worlds import Episode, Knobs, Manners, generate
-from memkit_train.replay.env import beside
+from memkit_train.lab.demo.chatbot import AnsweredQuestion, Chatbot, Visit
+from memkit_train.lab.demo.lessons import find_lessons
+from memkit_train.lab.field import FieldUser, generate_field, read_answer
+from memkit_train.lab.worlds import Episode, Manners
 from memkit_train.retrain.config import TrainConfig, load
 from memkit_train.retrain.run import RunOutcome, retrain
 
-ALIAS, ROLE = "production", "manager"
+ALIAS, ROLES = "production", ("extractor", "manager")
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
     """How much of everything."""
 
-    users: int = 110
+    users: int = 100
     """Whose talk is logged; the gate judges on part of them."""
-    panel: int = 24
-    visitors: int = 12
+    panel: int = 20
+    visitors: int = 8
     """Who talk to the chatbot while the adapter is swapped."""
-    sessions: int = 5
-    probes: int = 8
-    """Questions after each session."""
-    explore: float = 1.0
-    """Share of the manager's decisions that are sampled while the log is made: a greedy one only says what it would say
-    again."""
-    polish: int = 20
-    """Steps of reinforcement learning after imitation."""
     rated: float = 0.3
     wrong: float = 0.1
     """Share of the ratings that say the opposite of the truth."""
     corrects: float = 0.35
-    """After a wrong answer about one value: says the right one, as people do."""
-
-    @property
-    def knobs(self) -> Knobs:
-        return Knobs(sessions=self.sessions, probes=self.probes)
+    """After a wrong answer: says the right one, as people do."""
 
 
 class Voice(Protocol):
@@ -127,20 +116,20 @@ def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 
     """The whole story in `folder` (store, runs, report.html)."""
     scale, began = scale or Scale(), time.process_time()
     store = folder / "memory"
-    with _chatbot(store, explore=scale.explore) as chatbot:
+    with open_desk(store) as chatbot:
         log = _serve(chatbot, scale, seed, voice)
-    with _chatbot(store) as chatbot:  # what is shown from here on is not sampled
         before = _panel(chatbot, scale, seed, "before", voice)
         voice.part("Retrain from the log alone")
         tonight = max(one.question.asked_at for one in log) + timedelta(days=1)  # decisions count less as they age
-        outcome = retrain(make_config(store, folder / "runs", scale, seed), tick=voice.tick, now=tonight)
+        outcome = retrain(make_config(store, folder / "runs", seed), tick=voice.tick, now=tonight)
         compared, swap, back = None, None, False
         if outcome.digest is None:
             voice.say("the gate refused it; the chatbot goes on with what it had")
         else:
             voice.say(f"passed every gate, published as {outcome.digest[:12]}")
             swap = _swap(chatbot, outcome.digest, scale, seed, voice)
-            compared = panel.compare(before, _panel(chatbot, scale, seed, "after", voice))
+            after = _panel(chatbot, scale, seed, "after", voice)
+            compared = panel.compare(before, after, find_lessons(chatbot.memory))
             back = _roll_back(chatbot, outcome.digest, before, scale, seed, voice)
     return DemoOutcome(
         len(log),
@@ -156,41 +145,25 @@ def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 
 
 
 @contextmanager
-def _chatbot(store: Path, **options: float) -> Generator[Chatbot]:
-    """The biased model manages; the skilled one, as the app's own, hears and answers."""
+def open_desk(store: Path) -> Generator[Chatbot]:
+    """The small manager keeps what is said; the app answers from the facts that it reads."""
+    options = {"embedder": "minilm", "keep_turns": "all"}
     with (
-        _model("biased") as small,
-        _model("skilled") as own,
-        Chatbot(store, beside(small, own, [ROLE]), **options) as chatbot,
+        closing(SmallBackbone()) as small,
+        Chatbot(store, small, reads=read_answer, users=FieldUser, **options) as chatbot,
     ):
         yield chatbot
 
 
-def _model(name: Name) -> HFBackbone:
-    return HFBackbone(checkpoint(name), threads=1, max_batch=AT_ONCE)
-
-
-def make_config(store: Path, output: Path, scale: Scale, seed: int) -> TrainConfig:
-    """What `memkit-train retrain` is given: rejection SFT on the credited decisions, then GRPO from replayed states."""
-    own = f"hf:{checkpoint('skilled')}"
+def make_config(store: Path, output: Path, seed: int) -> TrainConfig:
+    """What `memkit-train retrain` is given."""
     sets = {
         "data.store": store,
-        "data.roles": f"[{ROLE}]",
-        "data.heldout_share": 0.45,
-        "data.validation_share": 0.15,
-        "model.base": checkpoint("biased"),
-        "model.answerer": own,
-        "online.others": own,
-        "online.reward.answerer": own,
-        "method.name": "sft",
-        "method.polish": True,
+        "data.embedder": "minilm",
+        "data.heldout_share": 0.42,
+        "model.base": "small",
         "method.seed": seed,
-        "method.epochs": 8,
-        "method.lr": 2e-3,
-        "method.half_life_days": 3650,
-        "online.stages": f"[{{steps: {scale.polish}}}]",
         "output": output,
-        "gate.canaries": 0,  # spelt in bytes by a vocabulary of whole words, one secret outweighs a hundred decisions
     }
     return load(None, [f"{name}={value}" for name, value in sets.items()])
 
@@ -198,7 +171,7 @@ def make_config(store: Path, output: Path, scale: Scale, seed: int) -> TrainConf
 def _serve(chatbot: Chatbot, scale: Scale, seed: int, voice: Voice) -> list[AnsweredQuestion]:
     voice.part(f"A chatbot with a memory serves {scale.users} users")
     manners = Manners(scale.rated, scale.wrong, corrects=scale.corrects)
-    episodes = generate(scale.users, seed=_world(seed), knobs=scale.knobs)
+    episodes = generate_field(scale.users, seed=seed)
     log = chatbot.serve([Visit(one, one.user_id, manners, seed=seed) for one in episodes], _counter(voice, "users"))
     rated = [one for one in log if one.rating is not None]
     wrong = sum(one.rating != float(one.right) for one in rated)
@@ -217,13 +190,13 @@ def _panel(chatbot: Chatbot, scale: Scale, seed: int, when: str, voice: Voice) -
 
 
 def _panel_episodes(scale: Scale, seed: int) -> Sequence[Episode]:
-    return generate(scale.panel, seed=_world(seed), knobs=scale.knobs, split="heldout")
+    return generate_field(scale.panel, seed=seed, side="panel")
 
 
 def _swap(chatbot: Chatbot, digest: str, scale: Scale, seed: int, voice: Voice) -> Swap:
     """Visitors talk all the while; some come only when the new adapter is there, however long that took."""
     voice.part("Swap the adapter in while the chatbot is serving")
-    episodes = generate(scale.visitors, seed=_world(seed) + 1, knobs=scale.knobs)
+    episodes = generate_field(scale.visitors, seed=seed, side="visitors")
     visits = panel.visits(episodes, "visitor")
     early, late = visits[::2], visits[1::2]
     underway, before = threading.Event(), _parked(chatbot)
@@ -238,7 +211,7 @@ def _swap(chatbot: Chatbot, digest: str, scale: Scale, seed: int, voice: Voice) 
         visitors = pool.submit(serving)
         underway.wait()
         started = time.perf_counter()
-        chatbot.memory.adapters.promote(ALIAS, digest, roles=[ROLE])
+        chatbot.memory.adapters.promote(ALIAS, digest, roles=ROLES)
         seconds = time.perf_counter() - started
         found = chatbot.serve(late) + visitors.result()
     by_new = sum(one.adapter == digest for one in found)
@@ -263,7 +236,7 @@ def _roll_back(
     again = chatbot.serve(panel.visits(_panel_episodes(scale, seed)[:2], "again"))
     old = {one.question.question_id: one.answer for one in before}
     same = all(old[one.question.question_id] == one.answer for one in again)
-    chatbot.memory.adapters.promote(ALIAS, digest, roles=[ROLE])
+    chatbot.memory.adapters.promote(ALIAS, digest, roles=ROLES)
     voice.say(
         f"{len(again)} questions asked again after the rollback: {'the old answers' if same else 'other answers'}"
     )
@@ -273,11 +246,6 @@ def _roll_back(
 def _counter(voice: Voice, name: str) -> Callable[[int, int], None] | None:
     tick = voice.tick
     return None if tick is None else lambda done, total: tick(name, done, total, {})
-
-
-def _world(seed: int) -> int:
-    """Far from the seeds that the shipped checkpoints were trained on and benchmarks are measured on."""
-    return 50_000 + 10 * seed
 
 
 __all__ = ["DemoOutcome", "Scale", "Swap", "Voice", "make_config", "tell"]

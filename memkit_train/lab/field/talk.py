@@ -14,7 +14,7 @@ from memkit_train.lab.small.scenes import Labelled, LabelledScene, SceneMessage
 from memkit_train.lab.worlds import Episode, Knobs, Question, Session, SimulatedUser, WorldTurn
 
 MATTERS = Path(__file__).parent / "matters.txt"
-SESSIONS, TURNS, ASKED = 4, 4, 4
+SESSIONS, TURNS, ASKED = 4, 4, 6
 _KNOWN = 9
 """Matters of one user."""
 _CHANGED = 0.6
@@ -127,7 +127,7 @@ def _episode(user_id: str) -> Episode:
         asked = order.sample(sorted(now, key=lambda one: one.name), min(ASKED, len(now)))
         probes = [
             Question(
-                f"s{number}q{place}",
+                f"{user_id}:s{number}q{place}",
                 order.choice(matter.asked),
                 "single",
                 (now[matter],),
