@@ -309,7 +309,7 @@ def demo(
     seeds: Annotated[int, typer.Option(min=1, help="Tell the story so often, with seeds from 0.")] = 1,
     json: Json = False,
 ) -> None:
-    """Chat, log, retrain, swap in, measure: the whole circle on the tiny model. Exit code 3: the gate refused."""
+    """Chat, log, retrain, swap in, measure: the whole circle on a support desk. Exit code 3: the gate refused."""
     from memkit_train.lab.demo import command
 
     if seeds > 1:

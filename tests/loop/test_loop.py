@@ -21,9 +21,8 @@ from memkit_train.lab.demo.chatbot import AnsweredQuestion, Visit
 from memkit_train.lab.worlds import Knobs, OracleBackbone, Truth, generate
 from memkit_train.report import RunFolder
 from memkit_train.retrain import run as retrain
-from memkit_train.retrain.config import TrainConfig
 
-LITTLE = replace(command.QUICK, users=30, panel=3, visitors=3, sessions=3, probes=3)
+LITTLE = replace(command.QUICK, users=12, panel=3, visitors=3)
 
 
 def exchanges(right: list[bool], user: str = "u") -> list[AnsweredQuestion]:
@@ -164,11 +163,6 @@ def test_memkit_demo_finds_the_circle_of_an_installed_trainer() -> None:
     assert circle() is command.run
 
 
-def _half_aside(config: TrainConfig) -> TrainConfig:
-    """So few users must not all fall on one side."""
-    return config.model_copy(update={"data": config.data.model_copy(update={"validation_share": 0.5})})
-
-
 @pytest.mark.slow
 def test_the_running_chatbot_takes_in_what_was_learned_from_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -176,8 +170,6 @@ def test_the_running_chatbot_takes_in_what_was_learned_from_its_log(
     checks = tuple(Check(name, True, 0.1, 0.05, 0.2, "> 0", "better") for name in ("sample", "target"))
     passed = Verdict(checks, 300, 40)
     monkeypatch.setattr(retrain, "gate", lambda *_, **__: passed)
-    usual = story.make_config
-    monkeypatch.setattr(story, "make_config", lambda *given: _half_aside(usual(*given)))
     code = command.run(tmp_path / "story", json=True, scale=LITTLE)
     told = json.loads(capsys.readouterr().out)
     assert told["outcome"]["status"] == "published"
@@ -187,7 +179,7 @@ def test_the_running_chatbot_takes_in_what_was_learned_from_its_log(
     assert code == 0, "however much better the answers of so few users are"
     assert "<script" not in (tmp_path / "story" / "report.html").read_text()
     with Memory(tmp_path / "story" / "memory") as memory:
-        served = memory.adapters.registry.alias("production").route("manager").stable
+        served = memory.adapters.registry.alias("production").route("extractor").stable
         assert served == told["outcome"]["digest"]
         visitors = [name for name in memory.users() if name.startswith(("before-", "after-", "visitor-", "again-"))]
     run = json.loads(next((tmp_path / "story" / "runs").rglob("0001/run.json")).read_text())

@@ -2,7 +2,7 @@
 running chatbot takes it in, and is measurably better.
 
     chatbot.py   an app with one memory and many users at once
-    lessons.py   what the manager does now that it did not do before
+    habits.py    what the manager does now that it did not do before
     panel.py     users whose talk is never learned from: the same dialogues before and after
     story.py     serve → measure → retrain → swap while serving → measure → roll back
     refusal.py   what is told where the gate refused

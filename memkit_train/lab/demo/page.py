@@ -8,7 +8,7 @@ from statistics import fmean
 
 from memkit_train.lab.demo import refusal
 from memkit_train.lab.demo.figures import rows
-from memkit_train.lab.demo.lessons import Lessons
+from memkit_train.lab.demo.habits import NewHabits
 from memkit_train.lab.demo.panel import BeforeAfter, Pair
 from memkit_train.lab.demo.story import DemoOutcome
 from memkit_train.report import svg
@@ -30,7 +30,7 @@ def page(told: DemoOutcome) -> str:
             "<h2>Got worse</h2>",
             _cases([one for one in told.compared.pairs if one.gain < 0]),
         ]
-        parts += _lessons(told.compared.lessons)
+        parts += _habits(told.compared.habits)
     if told.outcome.digest is None:
         reasons = "".join(f"<li>{_e(one)}</li>" for one in refusal.reasons(told.outcome))
         parts.append(f"<h2>Why the gate refused it</h2><ul>{reasons}</ul>")
@@ -61,7 +61,7 @@ def _kinds(found: BeforeAfter) -> str:
     return svg.lines(curves, "before → after", "right") + f"<table>{head}{body}</table>"
 
 
-def _lessons(found: Lessons) -> list[str]:
+def _habits(found: NewHabits) -> list[str]:
     parts: list[str] = []
     for title, texts in (("What it learned to keep", found.kept), ("What it learned to leave", found.left)):
         if texts:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from memkit.models import JSON
 from memkit_train.lab.demo.chatbot import SILENT, AnsweredQuestion, Visit
-from memkit_train.lab.demo.lessons import Lessons
+from memkit_train.lab.demo.habits import NewHabits
 from memkit_train.lab.worlds import Episode
 from memkit_train.metrics.stats import Estimate, difference_by_cluster, mean_by_cluster
 
@@ -36,7 +36,7 @@ class BeforeAfter:
     after: Estimate
     gain: Estimate
     pairs: tuple[Pair, ...]
-    lessons: Lessons = field(default_factory=Lessons)
+    habits: NewHabits = field(default_factory=NewHabits)
 
     @property
     def better(self) -> bool:
@@ -51,7 +51,7 @@ class BeforeAfter:
 
 
 def compare(
-    before: Sequence[AnsweredQuestion], after: Sequence[AnsweredQuestion], lessons: Lessons | None = None
+    before: Sequence[AnsweredQuestion], after: Sequence[AnsweredQuestion], habits: NewHabits | None = None
 ) -> BeforeAfter:
     """Paired by question, intervals over users."""
     twins = {one.question.question_id: one for one in after}
@@ -65,7 +65,7 @@ def compare(
         mean_by_cluster(sides[1]),
         difference_by_cluster(sides[1], sides[0]),
         pairs,
-        lessons or Lessons(),
+        habits or NewHabits(),
     )
 
 

@@ -25,7 +25,7 @@ from memkit.models import JSON
 from memkit_train.files.run_folder import Tick
 from memkit_train.lab.demo import panel
 from memkit_train.lab.demo.chatbot import AnsweredQuestion, Chatbot, Visit
-from memkit_train.lab.demo.lessons import find_lessons
+from memkit_train.lab.demo.habits import find_habits
 from memkit_train.lab.field import FieldUser, generate_field, read_answer
 from memkit_train.lab.worlds import Episode, Manners
 from memkit_train.retrain.config import TrainConfig, load
@@ -129,7 +129,7 @@ def tell(folder: Path, voice: Voice, *, scale: Scale | None = None, seed: int = 
             voice.say(f"passed every gate, published as {outcome.digest[:12]}")
             swap = _swap(chatbot, outcome.digest, scale, seed, voice)
             after = _panel(chatbot, scale, seed, "after", voice)
-            compared = panel.compare(before, after, find_lessons(chatbot.memory))
+            compared = panel.compare(before, after, find_habits(chatbot.memory))
             back = _roll_back(chatbot, outcome.digest, before, scale, seed, voice)
     return DemoOutcome(
         len(log),

@@ -8,7 +8,7 @@ from memkit import Memory
 
 
 @dataclass(frozen=True, slots=True)
-class Lessons:
+class NewHabits:
     kept: tuple[str, ...] = ()
     """Parts of what was said that it left before."""
     left: tuple[str, ...] = ()
@@ -16,7 +16,7 @@ class Lessons:
     """(what stood there, what it says now) where it added a second memory before."""
 
 
-def find_lessons(memory: Memory, before: str = "before-", after: str = "after-") -> Lessons:
+def find_habits(memory: Memory, before: str = "before-", after: str = "after-") -> NewHabits:
     kept: dict[str, None] = {}
     left: dict[str, None] = {}
     updated: dict[tuple[str, str], None] = {}
@@ -29,7 +29,7 @@ def find_lessons(memory: Memory, before: str = "before-", after: str = "after-")
                 (left if option == "leave" else kept)[key[1]] = None
         known = set(_updates(memory, name))
         updated |= dict.fromkeys(one for one in _updates(memory, after + name.removeprefix(before)) if one not in known)
-    return Lessons(tuple(kept), tuple(left), tuple(updated))
+    return NewHabits(tuple(kept), tuple(left), tuple(updated))
 
 
 def _clauses(memory: Memory, user_id: str) -> dict[tuple[str, str], str]:
