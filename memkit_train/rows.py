@@ -142,12 +142,12 @@ class ChoiceRow:
 AnyRow = TokenRow | TextRow | ChoiceRow
 
 
-def written(rows: Iterable[AnyRow]) -> list[TokenRow | TextRow]:
+def list_written(rows: Iterable[AnyRow]) -> list[TokenRow | TextRow]:
     """Those of a model that writes. A run has rows of one kind alone: its base says of which."""
     return [row for row in rows if not isinstance(row, ChoiceRow)]
 
 
-def chosen(rows: Iterable[AnyRow]) -> list[ChoiceRow]:
+def list_chosen(rows: Iterable[AnyRow]) -> list[ChoiceRow]:
     """Those of a manager that chooses."""
     return [row for row in rows if isinstance(row, ChoiceRow)]
 

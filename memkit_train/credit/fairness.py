@@ -6,7 +6,7 @@ One who rates a thousand answers, rightly or to do harm, counts as one who rates
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -23,8 +23,3 @@ def weigh_users(given: Iterable[tuple[str, float]]) -> Mapping[str, float]:
         return {}
     most = MOST * float(np.quantile(list(totals.values()), USUAL))
     return {user: min(1.0, most / total) if total else 1.0 for user, total in totals.items()}
-
-
-def largest_share(weights: Sequence[float]) -> float:
-    """Of the whole, what the heaviest user has."""
-    return max(weights, default=0.0) / max(sum(weights), 1e-9)

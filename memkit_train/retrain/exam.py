@@ -18,7 +18,7 @@ from memkit_train.replay.served_with import served_with
 from memkit_train.retrain.collect import open_source, read_heldout
 from memkit_train.retrain.config import TrainConfig
 from memkit_train.rewards import Answers, CachedBackbone
-from memkit_train.rewards.found import Found
+from memkit_train.rewards.found import Lookups
 from memkit_train.rewards.trial import Trial, trials
 
 CASES = 20
@@ -46,9 +46,9 @@ def examine(
             for name, folder in folders.items()
         ]
         frozen = backbone if config.model.answerer is None else make_backbone(config.model.answerer)
-        answers: Answers | Found = Answers(CachedBackbone(frozen, cache), embedder, served=served)
+        answers: Answers | Lookups = Answers(CachedBackbone(frozen, cache), embedder, served=served)
         if config.target == "found":
-            answers = Found(embedder, served)
+            answers = Lookups(embedder, served)
         ours, theirs = trials(
             Env(embedder, served),
             policies,

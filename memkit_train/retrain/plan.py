@@ -20,7 +20,7 @@ from memkit_train.errors import DataError
 from memkit_train.retrain.collect import Collected, collect, open_source, sides
 from memkit_train.retrain.config import TrainConfig
 from memkit_train.rl.sizing import size
-from memkit_train.rows import good, written
+from memkit_train.rows import good, list_written
 
 if TYPE_CHECKING:
     from memkit_train.learn.run import Prepared
@@ -169,7 +169,7 @@ def _sized(
         tokenizer, model.get("vocab_size", 1 << 30), min(config.method.max_tokens or context, context)
     )
     readable = found is not None and tokenizer.eos_token_id is not None
-    rows = token_rows(written((*found.rows, *found.replay)), reader) if found is not None and readable else []
+    rows = token_rows(list_written((*found.rows, *found.replay)), reader) if found is not None and readable else []
     long = sum(not short(row, reader) for row in rows)
     if long:
         what = f"{long} of {len(rows)} rows are longer than {reader.max_tokens} tokens and left out"
@@ -212,7 +212,9 @@ def _prepared(
     from memkit_train.retrain.stages import settings
 
     try:
-        return sft.prepare(good(written(found.rows)), reader, settings(config, ""), replay=written(found.replay))
+        return sft.prepare(
+            good(list_written(found.rows)), reader, settings(config, ""), replay=list_written(found.replay)
+        )
     except DataError as error:
         told = f"sft learns nothing of the log alone: {error.what}" + (f" ({error.why})" if error.why else "")
         findings.append(PlanFinding("warning" if config.method.amends else "error", told, error.fix))

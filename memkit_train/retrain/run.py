@@ -53,7 +53,7 @@ from memkit_train.retrain.stages import (
     registry_path,
     train,
 )
-from memkit_train.rows import chosen, written
+from memkit_train.rows import list_chosen, list_written
 
 if TYPE_CHECKING:
     from memkit_train.rl.run import Polished
@@ -295,9 +295,9 @@ class _Retraining:
         if model.is_small:
             from memkit_train.retrain.small import describe_manager
 
-            parts = describe_manager(adapter, chosen(rows))
+            parts = describe_manager(adapter, list_chosen(rows))
         else:
-            pairs, wordings = probe_pairs(written(rows), model.base), dict(served.wordings)
+            pairs, wordings = probe_pairs(list_written(rows), model.base), dict(served.wordings)
             parts = describe_model(
                 adapter, model.base, pairs, roles, served.instructions, wordings=wordings, device=model.device
             )

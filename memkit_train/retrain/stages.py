@@ -16,7 +16,7 @@ from memkit_train.gate import canaries
 from memkit_train.learn.lora import LoraSpec
 from memkit_train.learn.tokenizing import tokenizer_of
 from memkit_train.retrain.config import TrainConfig
-from memkit_train.rows import AnyRow, TextRow, TokenRow, chosen, good, written
+from memkit_train.rows import AnyRow, TextRow, TokenRow, good, list_chosen, list_written
 
 if TYPE_CHECKING:
     from memkit_train.learn.result import AdapterResult
@@ -58,18 +58,18 @@ def train(
     if config.model.is_small:
         from memkit_train.retrain.small import train_choices
 
-        return train_choices(config, output, chosen(rows), chosen(replay), parent, run=run, tick=tick)
+        return train_choices(config, output, list_chosen(rows), list_chosen(replay), parent, run=run, tick=tick)
     from memkit_train.learn import sft
     from memkit_train.report.progress import MetricsWriter
 
-    taken = [*good(written(rows)), *amended]
+    taken = [*good(list_written(rows)), *amended]
     secrets = canaries.plan(canaries.affordable(config.gate.canaries, len(taken)), config.method.seed)
     result = sft.train(
         taken,
         config.model.base,
         parent,
         settings(config, output),
-        replay=written(replay),
+        replay=list_written(replay),
         planted=plant(config, secrets),
         callbacks=[MetricsWriter(run, tick)] if run is not None else [],
     )

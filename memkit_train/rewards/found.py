@@ -30,7 +30,7 @@ class FoundText:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Lookups:
     embedder: Embedder
     served: ServedWith = field(default_factory=ServedWith)
     weights: RankerWeights | None = None

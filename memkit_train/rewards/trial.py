@@ -26,7 +26,7 @@ from memkit_train.replay.script import Script, scripts_of
 from memkit_train.rewards.answers import Answers, bank_for, exact, overlap
 from memkit_train.rewards.base import Probed
 from memkit_train.rewards.fidelity import support
-from memkit_train.rewards.found import Found, found_early
+from memkit_train.rewards.found import Lookups, found_early
 from memkit_train.rewards.latency import alone
 from memkit_train.rewards.validity import readable
 
@@ -137,7 +137,7 @@ def trials(
     env: Env,
     policies: Sequence[Policy],
     users: Sequence[HeldOut],
-    answers: Answers | Found,
+    answers: Answers | Lookups,
     *,
     metric: str = "answer_f1",
     timed: bool = False,
@@ -161,7 +161,7 @@ def trials(
 
 
 def _trial(
-    policy: Policy, users: Sequence[HeldOut], trails: Sequence[Trail], answers: Answers | Found, metric: str
+    policy: Policy, users: Sequence[HeldOut], trails: Sequence[Trail], answers: Answers | Lookups, metric: str
 ) -> Trial:
     tables: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     actions: dict[str, int] = defaultdict(int)

@@ -71,13 +71,13 @@ def label_talk(user_id: str) -> LabelledScene:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _SaidPart:
     text: str
     matter: Matter | None = None
     value: str = ""
 
 
-_Said = list[tuple[datetime, list[_Part]]]
+_Said = list[tuple[datetime, list[_SaidPart]]]
 """The messages of a session."""
 
 
@@ -98,12 +98,12 @@ def _talk(user_id: str) -> tuple[_Said, ...]:
 def _session(
     number: int, told: Sequence[tuple[Matter, bool]], now: dict[str, str], chat: Sequence[str], order: random.Random
 ) -> _Said:
-    parts = [_Part(one) for one in order.sample(chat, max(2, TURNS - len(told) // 2))]
+    parts = [_SaidPart(one) for one in order.sample(chat, max(2, TURNS - len(told) // 2))]
     for matter, again in told:
         value = order.choice([one for one in matter.values if one != now.get(matter.name)])
         now[matter.name] = value
         ways = matter.changed if again else matter.said
-        parts.append(_Part(order.choice(ways).replace("{}", value), matter, value))
+        parts.append(_SaidPart(order.choice(ways).replace("{}", value), matter, value))
     order.shuffle(parts)
     at = _START + timedelta(days=6 * number, minutes=order.randrange(90))
     turns = [parts[place::TURNS] for place in range(TURNS)]
@@ -145,7 +145,7 @@ def _episode(user_id: str) -> Episode:
     return Episode(user_id, "train", Knobs(), (), tuple(sessions), (), final)
 
 
-def _typed(parts: Sequence[_Part], order: random.Random) -> str:
+def _typed(parts: Sequence[_SaidPart], order: random.Random) -> str:
     """As people type: a full stop, a comma and lower case, or a new line."""
     mark = order.choice((". ", ", ", "\n"))
     return mark.join(one.text for one in parts) + ("." if mark == ". " else "")
