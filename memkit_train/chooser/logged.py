@@ -29,6 +29,8 @@ from memkit_train.rows import ChoiceRow
 Place = tuple[int, ...]
 _HELD = 0.7
 """Share of a part's words that a fact drawn from it has."""
+_GUARD = 0.3
+"""What the bias guard weighs here: it holds what anchors hold already, and there is more of it than of labels."""
 _CHANGES = ("adds", "replaces", "ends")
 
 
@@ -83,8 +85,9 @@ class LoggedChoices:
         """Choices that labels reached, with votes for what they should have been; and the others."""
         votes: dict[tuple[str, Place], dict[int, float]] = defaultdict(lambda: defaultdict(float))
         for credit in credits:
+            weight = credit.weight * (_GUARD if credit.why in ("chitchat", "duplicate") else 1.0)
             for ref, place, option in self._meant(credit):
-                votes[ref, place][option] += credit.weight
+                votes[ref, place][option] += weight
         rows: list[ChoiceRow] = []
         others: list[ChoiceRow] = []
         for ref, choices in self.rows.items():
