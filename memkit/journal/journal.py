@@ -272,6 +272,8 @@ class Journal(JournalReader):
             if number is not None:
                 seqs = (applied[0].seq, applied[-1].seq) if applied else None
                 intakes.finish(tx, number, seqs, close=claim is not None)
+            if number is not None and claim is not None and claim.intake.keep_turns == "none":
+                intakes.blank(tx, number)
             for decision in decisions:
                 is_of_intake = number is not None and (decision.bank, decision.intake_id) == (bank, intake_id)
                 trail.write_decision(tx, decision, (bank_id, number) if is_of_intake else None)

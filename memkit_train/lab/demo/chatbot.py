@@ -86,7 +86,7 @@ class Chatbot:
         """`model` and `options` as `Memory` takes them. Backbones stay the caller's to close."""
         self._hands = Hands()
         # the tiny models were trained on memories alone; they make nothing of words as they were said beside them
-        options = {"keep_turns": "none"} | options
+        options = {"keep_turns": "logged"} | options
         self.memory = Memory(store, model=model, clock=self._hands, ids=self._hands, **options)
 
     def __enter__(self) -> Chatbot:
