@@ -153,11 +153,11 @@ def retry(tx: Tx, intake_ids: Sequence[str] | None, bank: Bank | None) -> int:
     )
 
 
-def finish(tx: Tx, number: int, seqs: tuple[int, int] | None, *, close: bool) -> None:
-    """Join `seqs` to the intake's range; `close` it as applied when a claim was brought."""
+def finish(tx: Tx, number: int, seqs: tuple[int, int] | None, claim: Claim | None = None) -> None:
+    """Join `seqs` to the intake's range; when a claim was brought, close it as applied: words that are not kept go."""
     changes: list[str] = []
     values: list[int] = []
-    if close:
+    if claim is not None:
         changes.append("status = ?, claimed_by = NULL")
         values.append(APPLIED)
     if seqs:
@@ -165,6 +165,8 @@ def finish(tx: Tx, number: int, seqs: tuple[int, int] | None, *, close: bool) ->
         values += seqs
     if changes:
         tx.run(f"UPDATE intakes SET {', '.join(changes)} WHERE n = ?", (*values, number))
+    if claim is not None and claim.intake.keep_turns == "none":
+        blank(tx, number)
 
 
 def blank(tx: Tx, number: int) -> None:
