@@ -28,9 +28,9 @@ class Config:
     reasks: int = 2
     """How often a reply that cannot be used is sent back with its error, before the turn is parked."""
     candidates: int = 5
-    """Memories shown to the manager per fact."""
+    """Memories shown to the manager per fact; one that is asked in JSON is shown as many as its prompt holds."""
     fused_candidates: int = 20
-    """Memories shown at most in the fused call."""
+    """Memories shown in the fused call, likewise."""
     context_turns: int = 4
     """Earlier turns of the session shown to the extractor as context only."""
     answer_candidates: int = 60

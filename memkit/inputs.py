@@ -275,8 +275,9 @@ def keep_turns_of(value: Any) -> str:
     if value not in KEEP_TURNS:
         raise InvalidInput(
             f"keep_turns={value!r} is unknown",
-            why="what was said stays searchable (all), until a fact says it (uncovered), or not at all (none)",
-            fix="pass 'all', 'uncovered' or 'none'",
+            why="what was said stays searchable (all), until a fact says it (uncovered), or not at all: then it is kept"
+            " for training alone (logged), or not even for that (none)",
+            fix="pass 'all', 'uncovered', 'logged' or 'none'",
         )
     return value
 

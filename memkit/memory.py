@@ -64,7 +64,8 @@ class Memory:
         explore: share of decisions that are sampled instead of greedy, so that there is something to learn from; only
             in the roles of the model that adapters are served with, where some of the roles have another one.
         keep_turns: whether what was said stays searchable beside the memories drawn from it: "all", "uncovered" (until
-            a fact says it) or "none".
+            a fact says it), "logged" (never; it is kept for training alone) or "none" (nor for training: the words, and
+            prompts and replies that hold them, are not kept once they are decided).
         instructions: what to remember, in words; becomes part of the prompts and of their hashes.
         redact: applied to every text that callers hand in (messages, speakers, metadata, questions, answers, comments)
             before anything is written: str -> str, or names of "keys", "passwords", "cards", "mail", "phone"; "all".

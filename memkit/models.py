@@ -24,7 +24,9 @@ Origin = Literal["user", "assistant", "tool", "document", "import", "api"]
 Action = Literal["add", "update", "delete", "noop"]
 Status = Literal["applied", "pending", "parked"]
 
-KEEP_TURNS = ("all", "uncovered", "none")
+KEEP_TURNS = ("all", "uncovered", "logged", "none")
+WORDS_NOT_KEPT = 'the words were not kept (keep_turns="none")'
+"""How the log says it."""
 """How long the words of a turn stay searchable: for good, until a fact was drawn from them, never."""
 
 JSON = dict[str, Any]

@@ -7,7 +7,9 @@ from typing import Any
 
 from memkit.cli import show
 from memkit.memory import Memory
-from memkit.models import JSON
+from memkit.models import JSON, WORDS_NOT_KEPT
+
+_NOT_KEPT = f"({WORDS_NOT_KEPT})"
 
 
 def read(memory: Memory, user_id: str, trace_id: str | None, last: int) -> list[JSON]:
@@ -20,11 +22,12 @@ def tell(decisions: Sequence[JSON]) -> None:
         show.out.print(f"[bold]{decision['role']}[/] {decision['decision_id']}  [dim]{decision['created_at'][:19]}[/]")
         for turn in decision["turns"]:
             who = turn["speaker"] or turn["role"]
-            show.out.print(f"  [cyan]said[/]     {show.visible(who)}: {show.visible(turn['text'])}")
+            show.out.print(f"  [cyan]said[/]     {show.visible(who)}: {show.visible(turn['text']) or _NOT_KEPT}")
         for shown in decision["candidates"]:
             text = show.visible(shown["text"])
             show.out.print(f"  [cyan]shown[/]    {shown['handle']}. {text} [dim]{shown['score']:.3f} {shown['id']}[/]")
-        show.out.print(f"  [cyan]replied[/]  {show.visible(decision['reply'] or '(nothing)')}")
+        reply = _NOT_KEPT if decision["missing"].get("reply") == WORDS_NOT_KEPT else decision["reply"] or "(nothing)"
+        show.out.print(f"  [cyan]replied[/]  {show.visible(reply)}")
         if decision["parse"]["repairs"]:
             show.out.print(f"  [cyan]repaired[/] {', '.join(decision['parse']['repairs'])}")
         if why := decision.get("extra", {}).get("reason"):

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from memkit.errors import EmbedderMismatch, GateRefused, InvalidInput, MemkitError, NotAStore, NotFound
-from memkit.models import MemoryRecord, Op, to_json
+from memkit.models import WORDS_NOT_KEPT, MemoryRecord, Op, to_json
 
 out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 err = Console(stderr=True, highlight=False)
@@ -100,7 +100,8 @@ def change(op: Op) -> str:
         return f"{before} [dim]→[/] {after}"
     if op.action == "delete":
         return f"[strike]{before}[/]"
-    return after or before or "[dim]nothing to remember[/]"
+    note = WORDS_NOT_KEPT if op.text == WORDS_NOT_KEPT else "nothing to remember"
+    return after or before or f"[dim]{note}[/]"
 
 
 def history(ops: Sequence[Op], title: str = "") -> None:

@@ -24,10 +24,14 @@ from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn
 from memkit.ops import EDITION, Context, check_batch, check_caps, resolve
 from memkit.retrieval import RankerWeights
 from memkit.roles import Extractor, Fact, Fused, Manager, Prompt, Shown
+from memkit.roles.prompting import CALL_CHARS
 from memkit.seams.backbone import Sampling
 from memkit.seams.embedder import Embedder
 from memkit.text.requests import asks_to_forget
 from memkit.text.standing import stands
+
+_HEADINGS = 80
+"""Characters that a prompt counts for its headings, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +112,10 @@ def _split(
     live, drafts, ops = task.live, list[OpDraft](), list[Op]()
     for fact in facts:
         live = live.after(ops, embedder)
-        shown = shortlist.pick(live, [fact.text], each=served.candidates, room=served.candidates)
+        chars = _room(task, manager.render(fact, (), task.turns))
+        shown = shortlist.pick(live, [fact.text], each=served.candidates, room=served.candidates, chars=chars)
         prompt = manager.render(fact, shown, task.turns)
+        shown = tuple(prompt.view.shown)  # the prompt's budget may have cut some
         call = _call(task, prompt, shown, calls)
         ops = yield from _ask_for_ops(task, served, call, manager.parse, live)
         drafts.extend(call.drafts)
@@ -119,9 +125,11 @@ def _split(
 def _fused(task: Task, served: ServedWith, embedder: Embedder, calls: list[ModelCall]) -> Steps[list[OpDraft]]:
     texts = [turn.text for turn in task.turns if turn.role in ("user", "assistant")] or [task.turns[-1].text]
     shortlist = _shortlist(task, embedder)
-    shown = shortlist.pick(task.live, texts, each=served.candidates, room=served.fused_candidates)
     role = Fused(served.instructions, served.style("fused"), served.wording("fused"))
-    prompt = role.render(task.turns, shown, _earlier(task))
+    earlier = _earlier(task)
+    chars = _room(task, role.render(task.turns, (), earlier))
+    shown = shortlist.pick(task.live, texts, each=served.candidates, room=served.fused_candidates, chars=chars)
+    prompt = role.render(task.turns, shown, earlier)
     shown = tuple(prompt.view.shown)  # the prompt's budget may have cut some
     call = _call(task, prompt, shown, calls)
     yield from _ask_for_ops(task, served, call, role.parse, task.live)
@@ -185,6 +193,14 @@ def _call(task: Task, prompt: Prompt, shown: Sequence[Shown], calls: list[ModelC
     )
     calls.append(call)
     return call
+
+
+def _room(task: Task, prompt: Prompt) -> int:
+    """Characters that are left for memories in a prompt that shows none. Local models are shown as many as those that
+    they were trained on."""
+    if task.edition < 4 or prompt.style != "json":
+        return 0
+    return max(0, CALL_CHARS - _HEADINGS - sum(len(message.content) for message in prompt.messages))
 
 
 def _earlier(task: Task) -> Sequence[Turn]:

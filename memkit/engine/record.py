@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
 from memkit.engine.call import ModelCall
 from memkit.errors import MemkitError
-from memkit.models import JSON, Bank, DecisionRecord, digest, to_json
+from memkit.models import JSON, WORDS_NOT_KEPT, Bank, DecisionRecord, OpDraft, digest, to_json
 from memkit.roles import Prompt, Shown
 from memkit.seams.backbone import GenReply
 
@@ -17,6 +17,8 @@ RECORD_VERSION = 1
 
 _MAYBE = ("prompt_ids", "token_ids", "logprobs", "sampled_logprobs")
 """Fields that only some backbones can give."""
+_WORDS = ("prompt_hash", "reply", *_MAYBE)
+"""Fields that say, or stand for, what was said."""
 
 
 def edition_of(payload: Mapping[str, Any]) -> int:
@@ -79,6 +81,34 @@ def decision_record(
         blobs=blobs,
         created_at=created_at,
     )
+
+
+def without_words(record: DecisionRecord) -> DecisionRecord:
+    """The record of a decision on words that are not kept: who decided, what it cost and what came of it. Of what the
+    backbone says beside its reply, only why it wrote nothing."""
+    payload = {name: value for name, value in record.payload.items() if name not in _WORDS}
+    extra = payload.get("extra", {})
+    payload |= {
+        "reply": None,
+        "attempts": [{name: one[name] for name in ("finish", "calls")} for one in payload["attempts"]],
+        "drafts": [draft | {"text": None} for draft in payload["drafts"]],
+        "extra": {"reason": extra["reason"]} if "reason" in extra else {},
+        **{name: _unquoting(payload[name]) for name in ("parse", "apply") if name in payload},
+        "missing": {**payload["missing"], **dict.fromkeys(_WORDS, WORDS_NOT_KEPT)},
+    }
+    return replace(record, payload=payload, blobs={})
+
+
+def _unquoting(outcome: JSON) -> JSON:
+    """What became of a reply, its error by name alone: some quote a word of it."""
+    error = outcome["error"]
+    return outcome | {"error": error and {"type": error["type"], "what": WORDS_NOT_KEPT, "details": {}}}
+
+
+def drafts_without_words(drafts: Sequence[OpDraft], source_turns: Sequence[str]) -> list[OpDraft]:
+    """Memories stay as they were decided; an op that leaves none says only that the words were not kept."""
+    kept = [replace(one, text=None) if one.action in ("delete", "noop") else one for one in drafts]
+    return [*kept, OpDraft("noop", text=WORDS_NOT_KEPT, source_turns=tuple(source_turns))]
 
 
 def reason(payloads: Iterable[JSON]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import accumulate
 
 from memkit.engine.bank import LiveBank
 from memkit.engine.big_bank import BigBank
@@ -15,9 +16,12 @@ from memkit.models import MemoryRecord, Turn
 from memkit.ops import EDITION
 from memkit.retrieval import RankerWeights, Scored
 from memkit.roles import Shown
-from memkit.roles.layout import CONTEXT_CHARS
+from memkit.roles.layout import CONTEXT_CHARS, memory_line
 from memkit.roles.recalled import strip_recalled
 from memkit.seams.embedder import Embedder
+
+_LINE = 40
+"""Letters of a memory's line, where it is short."""
 
 
 class Shortlist:
@@ -34,14 +38,17 @@ class Shortlist:
         self._edition = edition
         self._brought: list[Scored] | None = None
 
-    def pick(self, live: LiveBank | BigBank, texts: Sequence[str], *, each: int, room: int) -> tuple[Shown, ...]:
-        """At most `room` memories. A bank that fits is shown whole; of a larger one, half is for what is nearest to the
-        new `texts` (the best `each` of every text first), the rest for what the EARLIER turns bring; what one of them
-        does not need, the other has."""
+    def pick(
+        self, live: LiveBank | BigBank, texts: Sequence[str], *, each: int, room: int, chars: int = 0
+    ) -> tuple[Shown, ...]:
+        """`room` memories, or as many as their lines fit into `chars`. A bank that fits is shown whole; of a larger
+        one, half is for what is nearest to the new `texts` (the best `each` of every text first), the rest for what the
+        EARLIER turns bring; what one of them does not need, the other has."""
         if self._edition == 1:
             return _numbered(_best(self._nearest(live, texts, each))[:room])
-        rows = self._nearest(live, texts, room + 1)
+        rows = self._nearest(live, texts, max(room, chars // _LINE) + 1)
         new = _once([*_best([row[:each] for row in rows]), *_best(rows)])
+        room = max(room, _how_many_fit(new, chars))
         if len(new) <= room:
             return _numbered(new)
         half, scored = (room + 1) // 2, {one.record.id: one for one in new}
@@ -81,6 +88,11 @@ class Shortlist:
 
     def _nearest(self, live: LiveBank | BigBank, texts: Sequence[str], k: int) -> list[list[Scored]]:
         return live.candidates(texts, self._embedder, k=k, now=self._now, weights=self._weights)
+
+
+def _how_many_fit(scored: Sequence[Scored], chars: int) -> int:
+    ends = accumulate(len(memory_line(one, weekday=True)) + 1 for one in _numbered(scored))
+    return sum(end <= chars for end in ends)
 
 
 def _words(turns: Sequence[Turn]) -> str:

@@ -83,13 +83,13 @@ def turn_row(turn: Turn, intake: int, bank: int) -> Row:
         turn.origin,
         metadata,
         turn.trainable,
-        _turn_crc(turn.turn_id, turn.text, at, metadata),
+        turn_crc(turn.turn_id, turn.text, at, metadata),
     )
 
 
 def turn_from(row: Row, intake_id: str, bank: Bank) -> Turn:
     turn_id, position, role, text, at, speaker, session_id, origin, metadata, at_given, trainable, checksum = row
-    if checksum != _turn_crc(turn_id, text, at, metadata):
+    if checksum != turn_crc(turn_id, text, at, metadata):
         raise damage_error(f"turn {turn_id}")
     return Turn(
         turn_id=turn_id,
@@ -108,7 +108,7 @@ def turn_from(row: Row, intake_id: str, bank: Bank) -> Turn:
     )
 
 
-def _turn_crc(turn_id: str, text: str, at: str, metadata: str | None) -> int:
+def turn_crc(turn_id: str, text: str, at: str, metadata: str | None) -> int:
     return crc(turn_id, text, at, metadata)
 
 

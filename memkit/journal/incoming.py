@@ -51,6 +51,10 @@ def _check_turns(intake: JSON) -> None:
             raise _refused(f"{name}.position", f"is {turn['position']}", "turns are numbered from 0 up, in order")
         if turn["turn_id"] in seen:
             raise _refused(f"{name}.turn_id", "names another turn of the record too")
+        if not turn["text"] and (turn["trainable"] or intake["status"] != "applied"):
+            raise _refused(
+                f"{name}.text", "is empty", "only words that were decided, and that nobody may learn from, are not kept"
+            )
         seen.add(turn["turn_id"])
     if not seen:
         raise _refused("turns", "is empty", "nobody said anything, so there is nothing to remember")
@@ -199,7 +203,7 @@ _TURN = _object(
         "bank": _nothing,
         "position": _number(0),
         "role": _name,
-        "text": _text,
+        "text": _or_empty(_text),
         "at": aware,
         "speaker": _words,
         "session_id": _or_empty(scope_id),

@@ -9,7 +9,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from memkit.errors import Conflict, IdempotencyConflict
-from memkit.journal.codec import APPLIED, PARKED, PENDING, STATUSES, TURN_COLUMNS, from_micros, turn_from, turn_row
+from memkit.journal.codec import (
+    APPLIED,
+    PARKED,
+    PENDING,
+    STATUSES,
+    TURN_COLUMNS,
+    from_micros,
+    turn_crc,
+    turn_from,
+    turn_row,
+)
 from memkit.journal.engine import Row, Tx
 from memkit.journal.oplog import marks, scope
 from memkit.journal.records import Claim, Intake, IntakeState
@@ -143,11 +153,11 @@ def retry(tx: Tx, intake_ids: Sequence[str] | None, bank: Bank | None) -> int:
     )
 
 
-def finish(tx: Tx, number: int, seqs: tuple[int, int] | None, *, close: bool) -> None:
-    """Join `seqs` to the intake's range; `close` it as applied when a claim was brought."""
+def finish(tx: Tx, number: int, seqs: tuple[int, int] | None, claim: Claim | None = None) -> None:
+    """Join `seqs` to the intake's range; when a claim was brought, close it as applied: words that are not kept go."""
     changes: list[str] = []
     values: list[int] = []
-    if close:
+    if claim is not None:
         changes.append("status = ?, claimed_by = NULL")
         values.append(APPLIED)
     if seqs:
@@ -155,6 +165,20 @@ def finish(tx: Tx, number: int, seqs: tuple[int, int] | None, *, close: bool) ->
         values += seqs
     if changes:
         tx.run(f"UPDATE intakes SET {', '.join(changes)} WHERE n = ?", (*values, number))
+    if claim is not None and claim.intake.keep_turns == "none":
+        blank(tx, number)
+
+
+def blank(tx: Tx, number: int) -> None:
+    """Take the words out of turns that were decided, and what was noted when that failed before."""
+    for position, turn_id, at, metadata in tx.all(
+        "SELECT position, turn_id, at, metadata FROM turns WHERE intake = ?", (number,)
+    ):
+        tx.run(
+            "UPDATE turns SET text = '', trainable = 0, crc = ? WHERE intake = ? AND position = ?",
+            (turn_crc(turn_id, "", at, metadata), number, position),
+        )
+    tx.run("UPDATE intakes SET detail = NULL WHERE n = ?", (number,))
 
 
 def number_of(tx: Tx, intake_id: str, bank: int | None) -> int:
@@ -237,6 +261,7 @@ def read_turns(
     session_id: str | None,
     before: str | None,
     limit: int | None,
+    trainable: bool,
 ) -> list[Turn]:
     where, params = scope("b", bank, None)
     if turn_ids is not None:
@@ -250,6 +275,8 @@ def read_turns(
             "SELECT n, 0 FROM intakes WHERE intake_id = ? UNION SELECT intake, position FROM turns WHERE turn_id = ?"
         )
         where, params = f"{where} AND (t.intake, t.position) < ({place})", [*params, before, before]
+    if trainable:
+        where = f"{where} AND t.trainable = 1"
     rows = tx.all(
         f"SELECT i.intake_id, b.user_id, b.agent_id, {TURN_COLUMNS} FROM turns t JOIN intakes i ON i.n = t.intake"
         f" JOIN banks b ON b.id = t.bank WHERE {where} ORDER BY t.intake DESC, t.position DESC LIMIT ?",

@@ -140,8 +140,9 @@ class Journal(JournalReader):
             ops: list[Op] = []
             if drafts is not None:
                 decision_id = f"d_{intake.intake_id.partition('_')[2] or intake.intake_id}"
-                at = max((turn.at for turn in intake.turns), default=intake.created_at)
-                ops = self._resolve(tx, bank, intake.bank, drafts, decision_id, at, "decision", ())
+                at = max(turn.at for turn in intake.turns)
+                there = oplog.SqlBankView(tx, bank)
+                ops = self._resolve(tx, there, intake.bank, drafts, decision_id, at, "decision", ())
             elif worker_id is not None and intakes.has_pending(tx, bank):
                 worker_id = None
             seqs = (ops[0].seq, ops[-1].seq) if ops else None
@@ -150,7 +151,8 @@ class Journal(JournalReader):
             said: list[Op] = []
             if words:
                 said_by = f"w_{intake.intake_id.partition('_')[2] or intake.intake_id}"
-                said = self._resolve(tx, bank, intake.bank, words, said_by, intake.created_at, "said", ())
+                nothing = operations.BankState()  # new words are like nothing that is there
+                said = self._resolve(tx, nothing, intake.bank, words, said_by, intake.created_at, "said", ())
                 oplog.write_ops(tx, bank, number, said)
         self._signal()
         state = IntakeState(
@@ -267,11 +269,12 @@ class Journal(JournalReader):
                     raise NotFound(f"no op {op_id} in this bank", why="it belongs to another bank, or was erased")
             if drafts and tx.one("SELECT 1 FROM ops WHERE op_id = ?", (operations.make_op_id(decision_id, 0),)):
                 raise Conflict(f"decision {decision_id} is applied already", fix="read its ops instead")
-            applied = self._resolve(tx, bank_id, bank, drafts, decision_id, at, cause, undoes)
+            there = oplog.SqlBankView(tx, bank_id)
+            applied = self._resolve(tx, there, bank, drafts, decision_id, at, cause, undoes)
             oplog.write_ops(tx, bank_id, number, applied)
             if number is not None:
                 seqs = (applied[0].seq, applied[-1].seq) if applied else None
-                intakes.finish(tx, number, seqs, close=claim is not None)
+                intakes.finish(tx, number, seqs, claim)
             for decision in decisions:
                 is_of_intake = number is not None and (decision.bank, decision.intake_id) == (bank, intake_id)
                 trail.write_decision(tx, decision, (bank_id, number) if is_of_intake else None)
@@ -281,7 +284,7 @@ class Journal(JournalReader):
     def _resolve(
         self,
         tx: Tx,
-        bank_id: int,
+        view: operations.BankView,
         bank: Bank,
         drafts: Sequence[OpDraft],
         decision_id: str,
@@ -290,7 +293,7 @@ class Journal(JournalReader):
         undoes: Sequence[str],
     ) -> list[Op]:
         context = operations.Context(bank, decision_id, oplog.last_seq(tx) + 1, self._clock.now(), at, cause)
-        return operations.resolve(oplog.SqlBankView(tx, bank_id), drafts, context, undoes)
+        return operations.resolve(view, drafts, context, undoes)
 
     # -- traces and feedback ---------------------------------------------------------------------------------------
 

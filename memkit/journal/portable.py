@@ -152,7 +152,7 @@ class Loader:
         number = None if intake_id is None else _intake_number(tx, intake_id, bank)
         oplog.write_ops(tx, bank, number, [op])
         if number is not None and op.cause != "said":
-            intakes.finish(tx, number, (seq, seq), close=False)
+            intakes.finish(tx, number, (seq, seq))
         return 1
 
     def _number(self, given: int, seq: int) -> None:

@@ -72,11 +72,20 @@ class JournalReader:
         session_id: str | None = None,
         before: str | None = None,
         limit: int | None = None,
+        trainable: bool = False,
     ) -> list[Turn]:
-        """In order of arrival. `before` is an intake id or a turn id; `limit` keeps the newest."""
+        """In order of arrival. `before` is an intake id or a turn id; `limit` keeps the newest. trainable: only those
+        that may be learned from."""
         with self._engine.read(single=True) as tx:
             return intakes.read_turns(
-                tx, turn_ids=turn_ids, intake_id=intake_id, bank=bank, session_id=session_id, before=before, limit=limit
+                tx,
+                turn_ids=turn_ids,
+                intake_id=intake_id,
+                bank=bank,
+                session_id=session_id,
+                before=before,
+                limit=limit,
+                trainable=trainable,
             )
 
     # -- ops and live memories --------------------------------------------------------------------------------------

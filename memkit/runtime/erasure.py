@@ -203,7 +203,7 @@ def _shown_in(states: list[IntakeState], gone: Set[str], context_turns: int) -> 
         before = earlier.setdefault((intake.bank, intake.session_id), [])
         if context_turns and not gone.isdisjoint(before[-context_turns:]):
             found.add(intake.intake_id)
-        before += [turn.turn_id for turn in intake.turns]
+        before += [turn.turn_id for turn in intake.turns if turn.trainable]
     return found
 
 

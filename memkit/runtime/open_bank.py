@@ -71,8 +71,8 @@ class OpenBank:
         return self._runtime.journal.ops(bank=self.bank, after=after, upto=upto, intake_id=intake_id, op_id=op_id)
 
     def turns(self, session_id: str | None = None) -> list[Turn]:
-        """What was said, in order of arrival."""
-        return self._runtime.journal.turns(bank=self.bank, session_id=session_id)
+        """What was said, in order of arrival, as far as its words were kept."""
+        return [turn for turn in self._runtime.journal.turns(bank=self.bank, session_id=session_id) if turn.text]
 
     def knows(self, trace_id: str) -> bool:
         """Whether the add, the turn or the read of this id was of this bank."""

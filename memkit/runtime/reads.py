@@ -259,7 +259,7 @@ class Asking:
         if ask.expand == "sources":
             wanted = {turn for one in scored for turn in one.record.source_turns}
             found = self._journal.turns(turn_ids=sorted(wanted))
-            turns = {turn.turn_id: turn for turn in found if turn.bank.user_id == ask.user_id}
+            turns = {turn.turn_id: turn for turn in found if turn.text and turn.bank.user_id == ask.user_id}
         return [
             Hit(
                 one.record,

@@ -19,11 +19,11 @@ from memkit.config import Config
 from memkit.engine.call import Routing
 from memkit.engine.decide import Decided, Task, decide
 from memkit.engine.drive import drive, within
-from memkit.engine.record import decision_record, describe_error
+from memkit.engine.record import decision_record, describe_error, drafts_without_words, without_words
 from memkit.engine.served_with import ServedWith
 from memkit.errors import Conflict, EmbedderError, MemkitError, NotFound, OpRejected, StoreError
 from memkit.journal import IntakeState
-from memkit.models import Bank, Op, Turn
+from memkit.models import Bank, DecisionRecord, Op, Turn
 from memkit.runtime.banks import BankReader
 from memkit.seams.backbone import Backbone, Sampling
 from memkit.seams.clock import Clock, Ids
@@ -173,20 +173,13 @@ class TurnWriter:
     def _commit(self, claim: Claim, decided: Decided, *, last: bool) -> Sequence[Op] | None:
         """One transaction: decisions, operations, the turn's status. None: it was parked, or is no longer ours."""
         intake = claim.intake
-        records = [
-            decision_record(
-                call,
-                bank=intake.bank,
-                intake_id=intake.intake_id,
-                created_at=decided.now,
-                source_turns=[turn.turn_id for turn in intake.turns],
-            )
-            for call in decided.calls
-        ]
+        drafts, records = decided.drafts, _records(intake, decided)
+        if intake.keep_turns == "none":
+            drafts = drafts_without_words(drafts, [turn.turn_id for turn in intake.turns])
         try:
             ops = self._journal.apply(
                 intake.bank,
-                decided.drafts,
+                drafts,
                 decision_id=self._ids.new("d"),
                 at=max(t.at for t in intake.turns),
                 intake_id=intake.intake_id,
@@ -204,21 +197,7 @@ class TurnWriter:
         return ops
 
     def _park(self, claim: Claim, decided: Decided, error: MemkitError) -> None:
-        intake = claim.intake
-        source_turns = [turn.turn_id for turn in intake.turns]
-        records = [
-            decision_record(
-                call,
-                bank=intake.bank,
-                intake_id=intake.intake_id,
-                source_turns=source_turns,
-                created_at=decided.now,
-            )
-            for call in decided.calls
-        ]
-        for record in records:
-            record.payload["apply"] = {"ok": False, "error": describe_error(error)}
-        self._journal.record(*records)
+        self._journal.record(*_records(claim.intake, decided, error))
         self._put_aside(claim, park_reason(error), str(error))
 
     def _put_aside(self, claim: Claim, reason: str, detail: str) -> None:
@@ -237,7 +216,11 @@ class TurnWriter:
 
     def _context_turns(self, intake: Intake) -> Sequence[Turn]:
         return self._journal.turns(
-            bank=intake.bank, session_id=intake.session_id, before=intake.intake_id, limit=self._served.context_turns
+            bank=intake.bank,
+            session_id=intake.session_id,
+            before=intake.intake_id,
+            limit=self._served.context_turns,
+            trainable=True,
         )
 
     def _was_kept(self, turn: Turn) -> bool:
@@ -251,6 +234,25 @@ class TurnWriter:
             return Sampling()
         draw = int.from_bytes(hashlib.sha256(decision_id.encode()).digest()[:8], "big") / 2**64
         return Sampling(temperature=1.0) if draw < self._explore else Sampling()
+
+
+def _records(intake: Intake, decided: Decided, error: MemkitError | None = None) -> list[DecisionRecord]:
+    """`error`: why nothing was applied. With `keep_turns="none"` no word of a turn is written a second time, not even
+    while it waits to be retried."""
+    records = [
+        decision_record(
+            call,
+            bank=intake.bank,
+            intake_id=intake.intake_id,
+            source_turns=[turn.turn_id for turn in intake.turns],
+            created_at=decided.now,
+        )
+        for call in decided.calls
+    ]
+    if error is not None:
+        for record in records:
+            record.payload["apply"] = {"ok": False, "error": describe_error(error)}
+    return [without_words(one) for one in records] if intake.keep_turns == "none" else records
 
 
 def park_reason(error: MemkitError) -> str:

@@ -52,7 +52,7 @@ def add(
             accepted.state.intake.turns,
             replayed=accepted.replayed,
         )
-    words = words_of(intake.turns, intake.expires_at) if intake.keep_turns != "none" else ()
+    words = words_of(intake.turns, intake.expires_at) if intake.keep_turns in ("all", "uncovered") else ()
     accepted = runtime.journal.accept(intake, words=words, claim=wait and runtime.ready)
     _followed(runtime, accepted)
     runtime.note_applied(bank, accepted.said)
@@ -335,6 +335,7 @@ def _intake(
     session = optional_id(session_id, "session_id")
     key = None if idempotency_key is None else scope_id(idempotency_key, "idempotency_key")
     intake_id = runtime.ids.new("i")
+    kept = runtime.keep_turns if keep_turns is None else keep_turns_of(keep_turns)
     turns = tuple(
         Turn(
             turn_id=f"t_{intake_id[2:]}_{position}",
@@ -349,11 +350,11 @@ def _intake(
             origin=one.origin,
             metadata=extra,
             at_given=at is not None,
+            trainable=not infer or kept != "none",
         )
         for position, one in enumerate(said)
     )
     context = {} if expires_at is None else {"expires_at": aware(expires_at, "expires_at").isoformat()}
-    kept = runtime.keep_turns if keep_turns is None else keep_turns_of(keep_turns)
     if infer and kept != "all":
         context["keep_turns"] = kept
     return Intake(intake_id, bank, session, turns, infer, key, now, context)

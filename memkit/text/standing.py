@@ -13,6 +13,8 @@ from memkit.text.passages import sentences
 LONGEST = 300
 """Characters of a sentence that may stand: what is longer is a story."""
 
+# The patterns are lower-case and read what `_fold` made: to look for them in any case costs three times as much.
+
 _HEALTH = re.compile(
     # the Latin script: stems that end anywhere in the word
     r"\b(?:allerg|al[eé]rg|anaphyl|epipen|intoleran[tcz]|intol[eé]ran|coeliac|celiac|celíac|cél[ií]aque|zöliakie|celiaki"
@@ -25,21 +27,18 @@ _HEALTH = re.compile(
     r"|аллерги|алергі|веган|вегетариан|вегетаріан|диабет|діабет|астм|беремен|вагітн|инвалидн"
     r"|αλλεργι|χορτοφάγ|βίγκαν|διαβήτ|אלרג|טבעונ|צמחונ|סוכרת|حساسية|نباتي|السكري|حلال|حامل"
     r"|एलर्जी|शाकाहारी|वीगन|मधुमेह|डायबिटीज|অ্যালার্জি|নিরামিষ|ডায়াবেটিস|แพ้|มังสวิรัติ|เบาหวาน"
-    r"|过敏|過敏|吃素|素食|纯素|糖尿病|哮喘|怀孕|アレルギー|ベジタリアン|ヴィーガン|ビーガン|喘息|妊娠|알레르기|알러지|채식|비건|당뇨|천식",
-    re.IGNORECASE,
+    r"|过敏|過敏|吃素|素食|纯素|糖尿病|哮喘|怀孕|アレルギー|ベジタリアン|ヴィーガン|ビーガン|喘息|妊娠|알레르기|알러지|채식|비건|당뇨|천식"
 )
 _DEAF = re.compile(
-    r"\b(?:i'?m|i am|is|are|bin|soy|je suis|sono|ben)\b[^.!?]{0,20}\b(?:deaf|blind|taub|gehörlos|sordo|sorda|ciego|ciega|sourde?|aveugle|doof)\b",
-    re.IGNORECASE,
+    r"\b(?:i'?m|i am|is|are|bin|soy|je suis|sono|ben)\b[^.!?]{0,20}\b(?:deaf|blind|taub|gehörlos|sordo|sorda|ciego|ciega|sourde?|aveugle|doof)\b"
 )
 _CALLED = re.compile(
     r"\b(?:call me\b(?! (?:back|later|when|if|a|an|at|on|old|crazy))|(?:my|user's|\w+'s) (?:full |first )?name is|wants to be called|goes by|go by|pronouns"
     r"|nenn mich|nennen sie mich|ich heiße|ich heisse|mein name ist|llámame|llamame|me llamo|mi nombre es|appelle[- ]moi|je m'appelle"
     r"|me chama de|me chame de|meu nome é|chamo-me|chiamami|mi chiamo|il mio nome è|noem me|mijn naam is|ik heet|mów mi|nazywam się|mam na imię"
-    r"|kalla mig|jag heter|kald mig|jeg hedder|jeg heter|bana .{1,20} de\b|benim adım|adım\b|panggil (?:aku|saya)|nama (?:saya|aku)|tên (?:tôi|mình|em|anh) là|gọi (?:tôi|mình) là)"
+    r"|kalla mig|jag heter|kald mig|jeg hedder|jeg heter|bana .{1,20} de\b|benim adim|adim\b|panggil (?:aku|saya)|nama (?:saya|aku)|tên (?:tôi|mình|em|anh) là|gọi (?:tôi|mình) là)"
     r"|меня зовут|зови меня|зовите меня|мене звати|με λένε|קוראים לי|اسمي|نادني|मेरा नाम|मुझे .{1,20} बुलाओ|আমার নাম|ชื่อ(?:ผม|ฉัน)|เรียก(?:ผม|ฉัน)ว่า"
-    r"|我叫|叫我|我的名字|と呼んで|私の名前は|제 이름은|내 이름은|이라고 불러|라고 불러",
-    re.IGNORECASE,
+    r"|我叫|叫我|我的名字|と呼んで|私の名前は|제 이름은|내 이름은|이라고 불러|라고 불러"
 )
 _ANSWERED = re.compile(
     r"\b(?:(?:always|never|don'?t|do not|stop|from now on|in future|please)\b[^.!?]{0,30}\b(?:answer|reply|respond|write|speak|talk|call|use|using|format|explain)(?!ing to)\b[^.!?]{0,40}"
@@ -50,19 +49,17 @@ _ANSWERED = re.compile(
     r"|(?:antworte?|antworten sie|schreib|sprich)\b[^.!?]{0,30}\b(?:auf|kurz|immer|nur|bitte)|(?:responde|contesta|háblame|escríbeme)\b[^.!?]{0,30}\b(?:en|siempre|corto|breve)"
     r"|(?:réponds|répondez|écris|parle)[- ]?\w*\b[^.!?]{0,30}\b(?:en|toujours|court)|(?:responda|responde|fale)\b[^.!?]{0,30}\b(?:em|sempre|curt)"
     r"|rispondi\w*\b[^.!?]{0,30}\b(?:in|sempre|breve)|antwoord\b[^.!?]{0,30}\b(?:in|altijd|kort)|odpowiadaj\b|svara\b[^.!?]{0,20}\b(?:på|alltid)|cevap ver\w*\b|jawab\w*\b[^.!?]{0,20}\b(?:dalam|selalu|singkat)|trả lời\b[^.!?]{0,20}\b(?:bằng|ngắn|luôn))"
-    r"|отвечай|відповідай|απάντα|ענה לי|أجب|رد علي|जवाब (?:दो|दें|देना)|উত্তর (?:দাও|দিন|দেবে)|ตอบ(?:เป็น|สั้น)|用.{1,6}回答|请.{0,6}回答|回答.{0,6}(?:短|简)|で(?:答え|返事|返信)て|로 (?:대답|답)",
-    re.IGNORECASE,
+    r"|отвечай|відповідай|απάντα|ענה לי|أجب|رد علي|जवाब (?:दो|दें|देना)|উত্তর (?:দাও|দিন|দেবে)|ตอบ(?:เป็น|สั้น)|用.{1,6}回答|请.{0,6}回答|回答.{0,6}(?:短|简)|で(?:答え|返事|返信)て|로 (?:대답|답)"
 )
 _ASKS = re.compile(r"[?？؟]\s*$")
 _OWN = re.compile(
-    r"\b(?:i|i'?m|im|i've|my|user|user's|ich|bin|mein\w*|soy|tengo|mi|je|j'ai|mon|ma|sono|ho|sou|tenho|ik|ben|mijn|jestem|mam|jag|min|saya|aku|tôi|mình)\b|я |мен[яе]|мой|моя|у мен|أنا|لدي|मुझे|मैं|আমি|আমার|我|私|僕|俺|제가|저는|나는|난 |אני|יש לי|είμαι|έχω|ผม|ฉัน",
-    re.IGNORECASE,
+    r"\b(?:i|i'?m|im|i've|my|user|user's|ich|bin|mein\w*|soy|tengo|mi|je|j'ai|mon|ma|sono|ho|sou|tenho|ik|ben|mijn|jestem|mam|jag|min|saya|aku|tôi|mình)\b|я |мен[яе]|мой|моя|у мен|أنا|لدي|मुझे|मैं|আমি|আমার|我|私|僕|俺|제가|저는|나는|난 |אני|יש לי|είμαι|έχω|ผม|ฉัน"
 )
 
 
 def stands(text: str) -> bool:
     """Whether something in a text always matters."""
-    return bool(standing_part(text))
+    return _may_stand(_fold(text)) and bool(standing_part(text))
 
 
 def standing_part(text: str) -> str:
@@ -72,15 +69,27 @@ def standing_part(text: str) -> str:
 
 def is_of_health(text: str) -> bool:
     """What could hurt if it were forgotten comes before all else that stands."""
-    return _HEALTH.search(text) is not None or _DEAF.search(text) is not None
+    return _is_of_health(_fold(text))
 
 
 def is_own(text: str) -> bool:
     """Whether somebody says it of himself, or of his own people."""
-    return _OWN.search(text) is not None
+    return _OWN.search(_fold(text)) is not None
 
 
 def _stands(sentence: str) -> bool:
-    if _ASKS.search(sentence) and not is_own(sentence):
-        return False
-    return is_of_health(sentence) or any(said.search(sentence) for said in (_CALLED, _ANSWERED))
+    return not (_ASKS.search(sentence) and not is_own(sentence)) and _may_stand(_fold(sentence))
+
+
+def _may_stand(folded: str) -> bool:
+    """Whether it is said at all; in a text of several sentences it may be asked, or said in a story."""
+    return _is_of_health(folded) or any(said.search(folded) for said in (_CALLED, _ANSWERED))
+
+
+def _is_of_health(folded: str) -> bool:
+    return _HEALTH.search(folded) is not None or _DEAF.search(folded) is not None
+
+
+def _fold(text: str) -> str:
+    """In lower case, each i and each s as one letter."""
+    return text.lower().replace("i\u0307", "i").replace("ı", "i").replace("ſ", "s")

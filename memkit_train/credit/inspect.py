@@ -34,6 +34,8 @@ EARNED, BLAMED = ("cited", "relevant"), ("lost", "missed")
 class Inspection:
     users: int = 0
     turns: int = 0
+    words_not_kept: int = 0
+    """Turns told with `keep_turns="none"`, parked ones among them. What was decided of them is left out of the log."""
     parked: int = 0
     ops: Counter[str] = field(default_factory=Counter[str])
     decisions: Counter[str] = field(default_factory=Counter[str])
@@ -66,6 +68,7 @@ class Inspection:
         return {
             "users": self.users,
             "turns": self.turns,
+            "words_not_kept": self.words_not_kept,
             "parked": self.parked,
             "ops": dict(self.ops),
             "decisions": dict(self.decisions),
@@ -113,6 +116,9 @@ def inspect(
 def _count(out: Inspection, episode: Trajectory) -> None:
     out.users += 1
     out.turns += sum(len(one.turns) for one in episode.intakes)
+    out.words_not_kept += sum(
+        one.intake.keep_turns == "none" and not turn.trainable for one in episode.intakes for turn in one.turns
+    )
     out.parked += sum(one.status == "parked" for one in episode.intakes)
     out.ops.update(op.action for op in episode.ops)
     out.answers += len(episode.answers)
@@ -199,6 +205,8 @@ def show(found: Inspection, console: Console, decode: Callable[[Sequence[int]], 
     for name, value in found.to_json().items():
         table.add_row(name.replace("_", " "), _plain(value))
     console.print(table)
+    if found.words_not_kept:
+        console.print(f'{found.words_not_kept} turns were told with keep_turns="none": nothing is learned from them.')
     for decision, given in found.samples:
         said = "no label" if given is None else f"y = {given.y:g}, weight {given.weight:g}, {given.why}"
         console.print(Text(f"\n{decision.role} {decision.decision_id}: {said}", style="bold"))

@@ -119,7 +119,7 @@ def _script(episode: Trajectory, bank: Bank) -> Script:
         if log.status == "applied" and log.seqs is not None:
             own = tuple(op for op in ops if log.seqs[0] <= op.seq <= log.seqs[1])
         of_talk = [one for one in logs[:position] if one.intake.session_id == log.intake.session_id]
-        said = [turn for one in of_talk for turn in one.turns]
+        said = [turn for one in of_talk for turn in one.turns if turn.trainable]
         kept = {turn.turn_id for one in of_talk if one.intake.keep_turns == "all" for turn in one.turns} & rows
         scenes.append(
             Scene(

@@ -151,7 +151,7 @@ def _halumem() -> list[Row]:
     for embedder in EMBEDDERS:
         found = {"raw": halumem(embedder, infer=False), "default": halumem(embedder)}
         if embedder == "hash":
-            found["facts of a perfect manager"] = perfect(embedder, "none")
+            found["facts of a perfect manager"] = perfect(embedder, "logged")
             found["these facts and turns"] = perfect(embedder, "all")
         for system, seen in found.items():
             values = (share(seen.above), share(seen.evidence), share(seen.stale))

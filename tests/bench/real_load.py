@@ -78,7 +78,7 @@ def _findable(embedder: str, said: Told) -> Row:
 
 def _adding(said: Told) -> Row:
     """Two stores, told the same by turns, that decide between bursts."""
-    spent: dict[str, list[float]] = {"all": [], "none": []}
+    spent: dict[str, list[float]] = {"all": [], "logged": []}
     with tempfile.TemporaryDirectory() as folder:
         stores = {keep: Memory(Path(folder) / keep, embedder="hash", keep_turns=keep, config=IDLE) for keep in spent}
         for number, (message, scope) in enumerate(said):
@@ -92,13 +92,13 @@ def _adding(said: Told) -> Row:
             memory.close()
     kept, none = (median(times) for times in spent.values())
     more = 100 * (kept / none - 1)
-    note = f"{kept:.2f} CPU-ms with keep_turns='all', {none:.2f} with 'none'; n={len(said)}"
+    note = f"{kept:.2f} CPU-ms with keep_turns='all', {none:.2f} with 'logged'; n={len(said)}"
     return Row("keeping turns: CPU of add(wait=False), more", more, "%", "<= 15", more <= 15, note)
 
 
 def _on_disk(said: Told) -> Iterator[Row]:
     """The same talks decided with turns kept and without; what the journal has free, later turns fill."""
-    kept, none = (_sizes(keep, said) for keep in ("all", "none"))
+    kept, none = (_sizes(keep, said) for keep in ("all", "logged"))
     for place, (more, of) in enumerate(zip(kept, none, strict=True)):
         name = f"keeping turns: bytes per turn in {('the journal', 'lance/')[place]}"
         yield Row(name, more - of, "B", "reported", True, f"{more:.0f} in all; n={len(said)}")

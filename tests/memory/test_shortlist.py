@@ -10,6 +10,7 @@ import pytest
 
 from memkit import Memory
 from memkit.engine.big_bank import BigBank
+from memkit.roles.prompting import CALL_CHARS
 
 OPS = '{{"operations": [{}]}}'
 
@@ -35,7 +36,7 @@ class Manager:
         return OPS.format("")
 
 
-def bank(path: Path, manager: Manager, others: int, **config: Any) -> Memory:
+def bank(path: Path, manager: Any, others: int, **config: Any) -> Memory:
     """Ana's, with facts that are nearer to the words of the correction than what it corrects."""
     memory = Memory(path, model=manager, mode="fused", config=config)
     memory.import_([{"text": f"No, guest {n} meant room {n}.", "user_id": "ana"} for n in range(others)])
@@ -62,16 +63,44 @@ def test_what_the_earlier_turns_say_can_be_corrected(tmp_path: Path, preselect_f
         assert isinstance(memory._runtime.reader.scope("ana", ""), BigBank) == (preselect_from == 50)
         assert sorted(correct(memory)) == ["Ana moves to Bergen in May.", "Kari is the sister of Ana."]
     (shown,) = manager.lists[1:]
-    assert len(shown) == 20
-    assert sum("guest" in text for text in shown[:10]) == 10, "half of the list is for the new words"
+    half = len(shown) // 2
+    assert sum("guest" in text for text in shown[:half]) == half, "half of the list is for the new words"
     assert not [text for text in shown if text.startswith("Coach")], "another bank's"
 
 
 def test_a_small_bank_is_shown_whole(tmp_path: Path) -> None:
     manager = Manager()
-    with bank(tmp_path / "s", manager, 15) as memory:
+    with bank(tmp_path / "s", manager, 40) as memory:
         correct(memory)
-    assert [len(shown) for shown in manager.lists] == [15, 17]
+    assert [len(shown) for shown in manager.lists] == [40, 42]
+
+
+def test_of_a_larger_bank_as_much_is_shown_as_the_prompt_holds_and_the_earlier_turns_stay(tmp_path: Path) -> None:
+    prompts: list[str] = []
+
+    def model(messages: list[dict[str, str]]) -> str:
+        prompts.append("\n".join(message["content"] for message in messages))
+        return OPS.format("")
+
+    with bank(tmp_path / "s", model, 150) as memory:
+        correct(memory)
+    for prompt in prompts:
+        assert CALL_CHARS - 200 < len(prompt) <= CALL_CHARS
+    assert "with my sister Kari" in prompts[1].split("EARLIER turns:")[1]
+
+
+def test_a_model_that_is_asked_in_lines_is_shown_as_many_as_it_was_trained_on(tmp_path: Path) -> None:
+    lists: list[int] = []
+
+    def model(messages: list[dict[str, str]]) -> str:
+        lists.append(messages[-1]["content"].count("guest"))
+        return "NOOP"
+
+    memory = Memory(tmp_path / "s", model=model, mode="fused", style="compact")
+    with memory:
+        memory.import_([{"text": f"No, guest {n} meant room {n}.", "user_id": "ana"} for n in range(40)])
+        memory.add("no, I meant Bergen", user_id="ana", session_id="s")
+    assert lists == [20]
 
 
 def test_what_the_earlier_turns_are_about_is_shown_although_nothing_was_drawn_from_them(tmp_path: Path) -> None:

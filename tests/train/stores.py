@@ -52,7 +52,7 @@ def lived(
     """A store after every user said, asked and rated everything. Closed when it is returned. It keeps no words: in
     the world, whose sentences are short and plain, they answer nearly everything, and hide what a manager does."""
     clock = Hands(episodes[0].sessions[0].at)
-    with Memory(path, model=backbone, clock=clock, **{"ids": Counted(), "keep_turns": "none", **more}) as memory:
+    with Memory(path, model=backbone, clock=clock, **{"ids": Counted(), "keep_turns": "logged", **more}) as memory:
         for episode in episodes:
             user = SimulatedUser(episode, manners=manners or Manners(rated=1.0, wrong_ratings=0.0))
             for event in user.script():

@@ -19,7 +19,7 @@ def talk(path: Path, episodes: Sequence[Episode], *, manners: Manners | None = N
     """Every user's whole script; returns the share of right answers. No words are kept: the world's short sentences
     answer nearly everything, and hide what a manager does."""
     right: list[bool] = []
-    with Memory(path, model=TeacherBackbone(Truth(episodes)), keep_turns="none") as memory:
+    with Memory(path, model=TeacherBackbone(Truth(episodes)), keep_turns="logged") as memory:
         for episode in episodes:
             user = SimulatedUser(episode, seed=seed, manners=manners)
             for item in user.script():

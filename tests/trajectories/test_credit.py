@@ -34,7 +34,7 @@ def scripted(replies: Script) -> Callable[[list[dict[str, str]]], str]:
 
 
 def talked(
-    path: Path, replies: Script, said: list[str], question: str, keep_turns: str = "none", **feedback: object
+    path: Path, replies: Script, said: list[str], question: str, keep_turns: str = "logged", **feedback: object
 ) -> tuple[Trajectory, Credited]:
     with Memory(path, model=scripted(replies), mode="split", style="compact", keep_turns=keep_turns) as memory:
         for text in said:
@@ -120,7 +120,7 @@ def test_an_update_that_loses_something_is_blamed_where_the_answer_used_it(
         "NEW fact": "ADD",
         **OSLO,
     }
-    with Memory(tmp_path / "s", model=scripted(replies), mode="split", style="compact", keep_turns="none") as memory:
+    with Memory(tmp_path / "s", model=scripted(replies), mode="split", style="compact", keep_turns="logged") as memory:
         memory.add("I moved to Oslo", user_id="ana")
         memory.answer("Where does Ana work?", user_id="ana")
         memory.add("I moved to Rome", user_id="ana")
@@ -159,7 +159,7 @@ def test_labels(tmp_path: Path, feedback: dict[str, object], expected: tuple[flo
 def test_corrections_and_repeated_questions_are_weak_labels(tmp_path: Path, rated: bool) -> None:
     """Rated as well, the rating is the label, and the correction still tells what the answer should have been."""
     replies = {"Question": "USE NONE\nANSWER unknown", "NEW fact": "ADD", "No. I moved": "1 Ana works in Rome.", **OSLO}
-    with Memory(tmp_path / "s", model=scripted(replies), mode="split", style="compact", keep_turns="none") as memory:
+    with Memory(tmp_path / "s", model=scripted(replies), mode="split", style="compact", keep_turns="logged") as memory:
         memory.add("I moved to Oslo", user_id="ana")
         memory.answer("Where does Ana work?", user_id="ana")
         memory.answer("Where does Ana work now?", user_id="ana")
@@ -193,7 +193,7 @@ def two_banks(path: Path, managers: list[str], reply: str, agent: str | None, **
             return reply
         return next(decided) if "NEW fact" in asked else f"1 {ROME}"
 
-    with Memory(path, model=say, mode="split", style="compact", keep_turns="none") as memory:
+    with Memory(path, model=say, mode="split", style="compact", keep_turns="logged") as memory:
         for bank in ("work", "home"):
             memory.add("I moved to Rome", user_id="ana", agent_id=bank)
         answer = memory.answer("Where does Ana work?", user_id="ana", agent_id=agent)

@@ -95,7 +95,7 @@ class Chatbot:
         answer, from the facts that it is served; None: the memory's model answers."""
         self._hands, self._reads, self._users = Hands(), reads, users
         # the tiny models were trained on memories alone; they make nothing of words as they were said beside them
-        options = {"keep_turns": "none"} | options
+        options = {"keep_turns": "logged"} | options
         self.memory = Memory(store, model=model, clock=self._hands, ids=self._hands, **options)
 
     def __enter__(self) -> Chatbot:
