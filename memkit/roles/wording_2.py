@@ -8,7 +8,7 @@ from memkit.roles.wording import Wording
 _TIMES = """\
 For a turn of Mon 8 May 2023:
 yesterday is 7 May 2023, last week the week before 8 May 2023, last weekend 6-7 May 2023, last Friday 5 May 2023,
-next Friday 12 May 2023, next month June 2023, recently shortly before 8 May 2023."""
+next Friday 12 May 2023, Friday of next week 19 May 2023, next month June 2023, recently shortly before 8 May 2023."""
 
 _KEEP = f"""\
 Write every memory in the language of its turn, and names in the script of the turn.
@@ -28,10 +28,12 @@ _DECIDE = """\
 The memories are those nearest to the turns; there may be others. For each fact ask: is it about the same event, state,
 plan or thing as one of them?
 - It states again what a memory says: NOOP with its number.
-- It adds to it, continues, corrects or replaces it, or says that it is over: UPDATE to a text that is complete by
-  itself. What is still true stays (earlier pets, names and dates, too); a change says from what to what ("moved from
-  Oslo to Bergen in May 2023"); what is over and still matters is told in the past. What does not fit goes into an ADD.
-- The memory was wrong, a plan or wish was dropped, or the user wants it forgotten: DELETE.
+- It adds to it, continues, corrects or replaces it, or says that it is over or dropped: UPDATE to a text that is
+  complete by itself. What is still true stays (earlier pets, names and dates, too); a change says from what to what
+  ("moved from Oslo to Bergen in May 2023"); what is over or was only planned and still matters is told in the past
+  ("wanted to move to Oslo, dropped it in May 2023"). What does not fit goes into an ADD.
+- The memory was wrong and nothing takes its place, or the user wants it forgotten: DELETE; the words that it came from
+  go with it.
 - It is about something else, or another side of the same person: ADD (likes turtles; is allergic to turtles).
 Mend other memories that are no longer true by it, too (a new job ends the old hours). At most one operation for each
 memory; one that is only similar stays as it is."""
@@ -44,6 +46,7 @@ WORDING = Wording(
     number=2,
     weekdays=True,
     whole_turns=2,
+    call_chars=9_000,
     extractor=f"""\
 You note facts for the long-term memory of a chat. Read the NEW turns and list the facts worth remembering.
 {_KEEP}

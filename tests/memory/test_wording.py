@@ -98,3 +98,11 @@ def test_what_was_asked_just_before_is_shown_whole(tmp_path: Path) -> None:
     asked = f"{'I have been thinking about it for a long time. ' * 8}Which colour shall I paint the door?"
     assert "Which colour shall I" in tell(tmp_path / "new", "json", asked, "Blue.").last
     assert "Which colour shall I" not in tell(tmp_path / "old", "json", asked, "Blue.", wording=1).last
+
+
+def test_a_plan_that_was_dropped_is_told_as_dropped_not_deleted() -> None:
+    """A deletion takes the words with it that the memory came from: then nobody finds that there was a plan."""
+    for role in (Manager, Fused):
+        (deletion,) = (line for line in role("", "json", 2).system.split("\n- ") if "forgotten: DELETE" in line)
+        assert "plan" not in deletion
+        assert "over or dropped: UPDATE" in role("", "json", 2).system
