@@ -1,8 +1,8 @@
-"""Locks that the operating system releases when a process dies: POSIX record locks, which a fork does not inherit.
+"""Locks that the operating system releases when a process dies.
 
-They belong to the process, not to a thread or a handle, and closing *any* handle of a file drops them all. So each
-store has one lock file and one handle per process, shared by every journal that has the store open (`_OPEN`), and
-threads are kept apart by what is in memory here. Byte ranges of that file are the locks:
+Where they belong to a process (`oslock` knows), closing *any* handle of a file drops them all. So each store has one
+lock file and one handle per process, shared by every journal that has the store open (`_OPEN`), and threads are kept
+apart by what is in memory here. A forked child closes what it inherited. Byte ranges of that file are the locks:
 
 - applier: `next` then `main`. Whoever holds `next` is the next to get `main`, so nobody is overtaken forever.
 - lance: readers pass the `gate` for a moment and share `main`; a writer keeps the gate closed while it waits and works,
