@@ -91,7 +91,6 @@ class Projector:
             self._rewrite(projection)
             if adopt:
                 name_embedder(self._journal, self._embedder)
-            projection.sweep()
         self.project()
 
     def _restored(self) -> bool:

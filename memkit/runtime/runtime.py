@@ -149,7 +149,7 @@ class Runtime:
     def trajectories(self) -> Trajectories:
         from memkit.store import SEALED, Trajectories
 
-        return Trajectories(self.path / SEALED, lock=self.journal.lance_lock)
+        return Trajectories(self.path / SEALED, lock=self.journal.lance_lock, sealed=self.journal.last_sealed)
 
     @property
     def backbone(self) -> Backbone:

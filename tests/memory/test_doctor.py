@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -172,3 +173,31 @@ def wait_until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def tear(path: Path, rng: random.Random) -> None:
+    """As a power cut leaves files that were never flushed: empty, cut, zeroed or missing."""
+    files = sorted(file for file in (path / "lance").rglob("*") if file.is_file())
+    for file in rng.sample(files, rng.randint(1, len(files))):
+        raw = file.read_bytes()
+        match rng.randrange(4):
+            case 0:
+                file.unlink()
+            case 1:
+                file.write_bytes(raw[: rng.randrange(len(raw))])
+            case 2:
+                file.write_bytes(bytes(len(raw)))
+            case _:
+                file.write_bytes(b"")
+
+
+@pytest.mark.parametrize("rounds", [6, pytest.param(60, marks=pytest.mark.slow)])
+def test_one_repair_is_enough_however_lancedb_was_torn(store: Path, tmp_path: Path, rounds: int) -> None:
+    for seed in range(4, 4 + rounds):
+        print(f"seed {seed}")
+        shutil.copytree(store, copy := tmp_path / f"torn{seed}")
+        tear(copy, random.Random(seed))
+        with opened(copy) as memory:
+            assert [one for one in memory.doctor(repair=True) if not one.repaired] == []
+            assert memory.doctor() == []
+            assert len(memory.list(user_id="ana")) == 20
