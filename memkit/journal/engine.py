@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
 Row = tuple[Any, ...]
@@ -48,6 +49,10 @@ class Engine(Reads, Protocol):
 
     def checkpoint(self) -> None:
         """Fold the write-ahead log into the main file, as far as readers allow."""
+        ...
+
+    def copy_to(self, path: Path) -> None:
+        """Write a new file with all that is committed at one moment, whoever writes meanwhile; proven and synced."""
         ...
 
     def integrity(self) -> list[str]:

@@ -378,6 +378,9 @@ class Journal(JournalReader):
         """Fold the write-ahead log into the main file and shrink it: part of a maintenance pass."""
         self._engine.checkpoint()
 
+    def copy_to(self, path: Path) -> None:
+        self._engine.copy_to(path)
+
     def applier_lock(self) -> AbstractContextManager[None]:
         """One projector at a time, over all threads and processes."""
         return self._locks.applier()

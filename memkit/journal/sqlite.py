@@ -283,6 +283,28 @@ class SqliteEngine:
             finally:
                 connection.close()
 
+    def copy_to(self, path: Path) -> None:
+        with self._using():
+            source = self._connect_present()
+            try:
+                self._translated(lambda: self._copy(source, path))
+            finally:
+                source.close()
+
+    def _copy(self, source: sqlite3.Connection, path: Path) -> None:
+        copy = sqlite3.connect(path)
+        try:
+            source.backup(copy)
+            found = copy.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        finally:
+            copy.close()
+        if found != "ok":
+            raise StoreDamaged(
+                f"{self._path} is damaged, and a copy of it is worth nothing",
+                why=str(found),
+                fix="run `memkit doctor`, and keep the backups that you have",
+            )
+
     def integrity(self) -> list[str]:
         with self.read() as tx:
             found = [str(row[0]) for row in tx.all("PRAGMA integrity_check(20)")]
