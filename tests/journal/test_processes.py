@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -346,3 +348,70 @@ def test_nothing_is_acknowledged_once_the_log_is_gone(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="removed or replaced"):
             add(journal, "second")
     journal.close()
+
+
+def until(holds: Callable[[], object]) -> object:
+    """What it comes to, however long the machine takes."""
+    deadline = time.monotonic() + 60
+    while not (found := holds()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return found
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processes are not stopped here")
+def test_a_turn_of_a_stopped_process_is_taken_over_and_nothing_is_doubled_when_it_wakes(
+    journal: Journal, tmp_path: Path
+) -> None:
+    program = """
+        from memkit.errors import Conflict
+        journal = open_journal(Path(sys.argv[1]))
+        claim = journal.claim_next()
+        print(claim.intake_id, flush=True)
+        sys.stdin.readline()
+        try:
+            journal.apply(claim.bank, adds("late"), decision_id="d_late", at=AT, claim=claim)
+        except Conflict:
+            print("lost")
+        journal.close()
+    """
+    said = journal.accept(intake("1")).state.intake
+    holder = start(program, tmp_path / "store")
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    assert holder.stdout.readline().strip() == said.intake_id
+    holder.send_signal(signal.SIGSTOP)
+    assert journal.claim_next() is None
+    journal._locks.lease_s = 0.05
+    taken = until(journal.claim_next)
+    journal.apply(ANA, adds("on time"), decision_id="d", at=AT, claim=taken)
+    holder.send_signal(signal.SIGCONT)
+    holder.stdin.write("go\n")
+    holder.stdin.flush()
+    assert finish([holder]) == ["lost\n"]
+    assert texts(journal) == ["on time"]
+
+
+def test_a_process_that_works_on_is_not_taken_for_stopped(journal: Journal, tmp_path: Path) -> None:
+    """It beats more often than the one that watches looks away."""
+    program = """
+        from memkit.journal import locks
+        locks.LEASE_S = 0.06
+        journal = open_journal(Path(sys.argv[1]))
+        print(journal.claim_next().intake_id, flush=True)
+        sys.stdin.readline()
+        os._exit(0)
+    """
+    said = journal.accept(intake("1")).state.intake
+    holder = start(program, tmp_path / "store")
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    assert holder.stdout.readline().strip() == said.intake_id
+    worker = next(path for path in (tmp_path / "store" / "locks").glob(f"w{holder.pid}-*"))
+    beats = {worker.stat().st_mtime_ns}
+    until(lambda: beats.add(worker.stat().st_mtime_ns) or len(beats) > 3)
+    assert journal.claim_next() is None
+    holder.stdin.write("go\n")
+    holder.stdin.flush()
+    finish([holder])
+    assert journal.claim_next() is not None
