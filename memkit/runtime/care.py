@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,8 +106,18 @@ def stats(runtime: Runtime) -> dict[str, Any]:
         "last_seq": journal.last_seq(),
         "waiting_for_lancedb": runtime.projector.waiting,
         "projection_error": runtime.projector.failing,
-        "bytes": sum(file.stat().st_size for file in Path(runtime.path).rglob("*") if file.is_file()),
+        "bytes": _size(runtime.path),
     }
+
+
+def _size(path: Path) -> int:
+    """Files come and go meanwhile."""
+    size = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with suppress(OSError):
+                size += os.stat(os.path.join(folder, name)).st_size
+    return size
 
 
 def doctor(runtime: Runtime, *, repair: bool, reembed: bool, keep_turns: bool = False) -> list[Problem]:
@@ -124,6 +136,8 @@ def doctor(runtime: Runtime, *, repair: bool, reembed: bool, keep_turns: bool = 
     damaged: list[Problem] = []
     if (runtime.path / "lance").is_dir() or runtime.projector.failing:
         try:
+            if (behind := runtime.projector.behind()) is not None:
+                return [*found, Problem("journal_behind", behind.what, behind.fix)]
             if runtime.has_vectors:
                 runtime.projector.project()
             fix = f"memkit doctor {runtime.path} --repair"

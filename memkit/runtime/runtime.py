@@ -399,7 +399,7 @@ class Runtime:
                 self.traces.flush()
                 if "lancedb" in sys.modules or self.projector.waiting >= self.config.project_every:
                     if self.has_vectors:
-                        self.projector.project()
+                        self.projector.finish()
                     self.sealer.seal()
             finally:
                 self._closed = True

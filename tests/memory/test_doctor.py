@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from memkit import Memory
 from memkit.embedders.hash import HashEmbedder
+from memkit.errors import StoreDamaged
 
 
 def lance(path: Path) -> Path:
@@ -201,3 +202,31 @@ def test_one_repair_is_enough_however_lancedb_was_torn(store: Path, tmp_path: Pa
             assert [one for one in memory.doctor(repair=True) if not one.repaired] == []
             assert memory.doctor() == []
             assert len(memory.list(user_id="ana")) == 20
+
+
+def test_a_journal_that_lost_its_newest_operations_is_told_and_nothing_is_cut_to_it(tmp_path: Path) -> None:
+    """As a damaged log does, or an old copy of `journal.sqlite` in the place of the present one."""
+    with opened(tmp_path / "s") as memory:
+        memory.add("The train leaves from platform 1.", user_id="ana", infer=False)
+        memory.flush()
+    old = (tmp_path / "s" / "journal.sqlite").read_bytes()
+    with opened(tmp_path / "s") as memory:
+        for number in (2, 3):
+            memory.add(f"The train leaves from platform {number}.", user_id="ana", infer=False)
+        memory.flush()
+    (tmp_path / "s" / "journal.sqlite").write_bytes(old)
+    with opened(tmp_path / "s") as memory:
+        for repair in (False, True):
+            (problem,) = memory.doctor(repair=repair)
+            assert (problem.code, problem.repaired) == ("journal_behind", False)
+        assert [hit.text[-2:] for hit in memory.search("platform", user_id="ana")] == ["1."]
+        memory.add("The train leaves from platform 4.", user_id="ana", infer=False)
+        with pytest.raises(StoreDamaged, match="journal ends at 2"):
+            memory.flush()
+        texts = lancedb.connect(tmp_path / "s" / "lance").open_table("memories").to_arrow()["text"].to_pylist()
+        assert "The train leaves from platform 3." in texts
+    (tmp_path / "s" / "lance").rename(tmp_path / "aside")
+    with opened(tmp_path / "s") as memory:
+        memory.flush()
+        assert memory.doctor() == []
+        assert {hit.text[-2:] for hit in memory.search("platform", user_id="ana")} == {"1.", "4."}
