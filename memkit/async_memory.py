@@ -310,6 +310,10 @@ class AsyncMemory:
         )
 
     @verb
+    async def backup(self, path: str | Path) -> int:
+        return await self._run(self._memory.backup, path)
+
+    @verb
     async def export(self, path: str | Path, *, user_id: str | None = None) -> int:
         return await self._run(self._memory.export, path, user_id=user_id)
 

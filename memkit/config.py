@@ -56,6 +56,9 @@ class Config:
     """LanceDB commits between two maintenance passes."""
     trace_sample: float = 1.0
     """Share of searches and contexts whose trace is kept (answers always are)."""
+    wait_s: float = 300.0
+    """How long `add` waits for turns that somebody else is deciding before it answers "pending"; and `flush`, without
+    one of them being decided, before it raises."""
     poll_s: float = 0.02
     """How often a waiting `add` looks for work that another process finished."""
 

@@ -22,6 +22,7 @@ MemkitError
 │   ├── StoreReadOnly
 │   ├── StoreFull                  no space left on the device
 │   ├── StoreUnsafe                a network disk: locks and fsync cannot be trusted there
+│   ├── StoreUnreachable           the disk failed to answer; nothing was changed
 │   ├── StoreDamaged               needs `memkit doctor --repair`
 │   ├── StoreBusy                  a lock was not granted in time
 │   ├── StoreClosed
@@ -134,6 +135,9 @@ class StoreFull(StoreError): ...
 
 
 class StoreUnsafe(StoreError): ...
+
+
+class StoreUnreachable(StoreError): ...
 
 
 class StoreDamaged(StoreError): ...

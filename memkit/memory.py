@@ -373,6 +373,15 @@ class Memory:
         return erasure.erase(self._runtime.alive(), scope_id(user_id, "user_id"), turn_id, memory_id, session_id)
 
     @verb
+    def backup(self, path: str | Path) -> int:
+        """Copy the store as it is at one moment, whoever writes meanwhile, into a new folder. Returns the sequence
+        number up to which it goes. `memkit restore` makes a store of it. The files of a store are never copied by hand:
+        what is copied so does not fit together."""
+        from memkit.runtime import copies
+
+        return copies.backup(self._runtime.alive(), path_of(path, "path"))
+
+    @verb
     def export(self, path: str | Path, *, user_id: str | None = None) -> int:
         """Write turns, ops, decisions, traces and feedback as JSON lines, as they are at one moment, whoever writes
         meanwhile. Returns the number of lines."""

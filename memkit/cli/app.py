@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from memkit.cli import adapters, servers, show
+from memkit.cli import adapters, copies, servers, show
 from memkit.errors import InvalidInput, NotAStore
 from memkit.memory import Memory
 from memkit.models import to_json
@@ -23,8 +23,8 @@ app = typer.Typer(
     help="Memory that learns from its own use. Start with: memkit demo",
 )
 app.add_typer(adapters.app, name="adapters")
-app.command()(servers.serve)
-app.command()(servers.proxy)
+for command in (servers.serve, servers.proxy, copies.backup, copies.restore):
+    app.command()(command)
 
 Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store.")]
 User = Annotated[str, typer.Option("--user", "-u", help="Whose memories.")]

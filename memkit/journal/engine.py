@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
 Row = tuple[Any, ...]
@@ -50,6 +51,10 @@ class Engine(Reads, Protocol):
         """Fold the write-ahead log into the main file, as far as readers allow."""
         ...
 
+    def copy_to(self, path: Path) -> None:
+        """Write a new file with all that is committed at one moment, whoever writes meanwhile; proven and synced."""
+        ...
+
     def integrity(self) -> list[str]:
         """What the engine itself finds wrong with its files."""
         ...
@@ -62,6 +67,10 @@ class Locks(Protocol):
 
     def register(self, worker_id: str) -> None:
         """From now on this worker counts as alive, until it is retired or its process ends."""
+        ...
+
+    def beat(self, worker_id: str) -> str:
+        """This worker, which is returned, is about to claim: if its process is stopped, others are to notice."""
         ...
 
     def retire(self, worker_id: str) -> None: ...

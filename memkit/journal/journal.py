@@ -130,7 +130,7 @@ class Journal(JournalReader):
         found from now on, whatever becomes of the intake."""
         if not intake.turns:
             raise InvalidInput("an intake without turns", why="there is nothing to remember", fix="pass a message")
-        worker_id = self.worker_id if claim and drafts is None else None
+        worker_id = self._locks.beat(self.worker_id) if claim and drafts is None else None
         with self._engine.write() as tx:
             bank = oplog.make_bank(tx, intake.bank)
             if intake.idempotency_key is not None:
@@ -175,7 +175,7 @@ class Journal(JournalReader):
         with self._engine.read() as tx:
             if self._first_free(tx, bank) is None:
                 return None  # without the write lock: idle workers ask often
-        worker_id = self.worker_id
+        worker_id = self._locks.beat(self.worker_id)
         with self._engine.write(durable=False) as tx:
             number = self._first_free(tx, bank)
             return None if number is None else intakes.take(tx, number, worker_id)
@@ -380,6 +380,9 @@ class Journal(JournalReader):
     def checkpoint(self) -> None:
         """Fold the write-ahead log into the main file and shrink it: part of a maintenance pass."""
         self._engine.checkpoint()
+
+    def copy_to(self, path: Path) -> None:
+        self._engine.copy_to(path)
 
     def applier_lock(self) -> AbstractContextManager[None]:
         """One projector at a time, over all threads and processes."""

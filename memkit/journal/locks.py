@@ -1,8 +1,8 @@
-"""Locks that the operating system releases when a process dies: POSIX record locks, which a fork does not inherit.
+"""Locks that the operating system releases when a process dies.
 
-They belong to the process, not to a thread or a handle, and closing *any* handle of a file drops them all. So each
-store has one lock file and one handle per process, shared by every journal that has the store open (`_OPEN`), and
-threads are kept apart by what is in memory here. Byte ranges of that file are the locks:
+Where they belong to a process (`oslock` knows), closing *any* handle of a file drops them all. So each store has one
+lock file and one handle per process, shared by every journal that has the store open (`_OPEN`), and threads are kept
+apart by what is in memory here. A forked child closes what it inherited. Byte ranges of that file are the locks:
 
 - applier: `next` then `main`. Whoever holds `next` is the next to get `main`, so nobody is overtaken forever.
 - lance: readers pass the `gate` for a moment and share `main`; a writer keeps the gate closed while it waits and works,
@@ -18,7 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,6 +28,10 @@ from memkit.journal.oslock import try_lock, unlock
 
 _CREATE, _APPLIER_NEXT, _APPLIER, _LANCE_GATE, _LANCE = range(5)
 _WORKER_BYTE = 0
+LEASE_S = 30.0
+"""A worker that was not heard of for so long counts as stopped, although its process is there."""
+_BEATS = 6
+"""How often it is heard of within that time."""
 
 
 class StoreLocks:
@@ -38,6 +42,11 @@ class StoreLocks:
         self._users = 0
         self._file: IO[bytes] | None = None
         self._workers: dict[str, IO[bytes]] = {}
+        self.lease_s = LEASE_S
+        self._beating: threading.Thread | None = None
+        self._quiet = threading.Event()
+        self._heard: dict[str, tuple[int, float]] = {}
+        """When the last beat of a worker was first seen, by our own clock: others' may jump."""
         self._mutex = threading.Lock()
         self._applier = _FairLock(self)
         self._lance = _SharedExclusive(self)
@@ -58,6 +67,7 @@ class StoreLocks:
             if self._users:
                 return
             _OPEN.pop(str(self._folder), None)
+            self._quiet.set()
             if self._file is not None:
                 self._file.close()
                 self._file = None
@@ -98,9 +108,39 @@ class StoreLocks:
                 return False
             with file:
                 if not try_lock(file.fileno(), _WORKER_BYTE, exclusive=True):
-                    return True
+                    return not self._is_stopped(worker_id, os.fstat(file.fileno()))
                 self._remove(worker_id)
                 return False
+
+    def _is_stopped(self, worker_id: str, seen: os.stat_result) -> bool:
+        """It holds its lock, but no longer beats. One that never did is left alone."""
+        beat, since = self._heard.get(worker_id, (0, 0.0))
+        if seen.st_size and beat == seen.st_mtime_ns:
+            return time.monotonic() - since > self.lease_s
+        self._heard[worker_id] = seen.st_mtime_ns, time.monotonic()
+        return False
+
+    def beat(self, worker_id: str) -> str:
+        """From now on others hear of this worker, for as long as its process is not stopped."""
+        with self._mutex:
+            file = self._workers.get(worker_id)
+            if file is None or self._quiet.is_set():
+                return worker_id
+            if not os.fstat(file.fileno()).st_size:
+                file.write(b"beats\n")
+                file.flush()
+            if self._beating is None:
+                self._beating = threading.Thread(target=self._beat, name="memkit-heart", daemon=True)
+                self._beating.start()
+            return worker_id
+
+    def _beat(self) -> None:
+        quiet = self._quiet
+        while not quiet.wait(self.lease_s / _BEATS):
+            with self._mutex:
+                for worker_id in self._workers:
+                    with suppress(OSError):
+                        os.utime(self._folder / f"{worker_id}.worker")
 
     def sweep(self) -> None:
         """Remove what dead workers left behind."""
@@ -177,7 +217,7 @@ class StoreLocks:
         for file in [*self._workers.values(), *([self._file] if self._file else [])]:
             file.close()
         self._file, self._workers = None, {}
-        self._mutex = threading.Lock()
+        self._mutex, self._beating, self._quiet = threading.Lock(), None, threading.Event()
         self._applier, self._lance = _FairLock(self), _SharedExclusive(self)
 
 

@@ -258,6 +258,11 @@ class JournalReader:
         with self._engine.read() as tx:
             return trail.read_unsealed(tx, after, limit)
 
+    def last_sealed(self) -> int:
+        """The newest decision whose payload is no longer in the journal."""
+        with self._engine.read() as tx:
+            return trail.last_sealed(tx)
+
     def unsealed_count(self) -> int:
         with self._engine.read() as tx:
             return trail.count_unsealed(tx)

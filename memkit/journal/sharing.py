@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from memkit.journal.engine import Row, Tx
+from memkit.journal.guard import WriteLock
 
 GROUP = 32
 """Write transactions that may share one commit."""
@@ -36,12 +37,14 @@ class SharedWriter:
         self,
         *,
         connect: Callable[[], sqlite3.Connection],
+        lock: WriteLock,
         patiently: Callable[[Callable[[], Any]], Any],
         translate: Callable[[sqlite3.Error | UnicodeEncodeError], Exception],
         busy: Callable[[], Exception],
         patience: float,
     ) -> None:
         self._connect, self._patiently, self._translate = connect, patiently, translate
+        self.lock = lock
         self._busy, self._patience = busy, patience
         self._turn, self._counting = threading.Lock(), threading.Lock()
         self.queued = 0
@@ -72,7 +75,11 @@ class SharedWriter:
         try:
             if self.group is not None:
                 self._commit(self.group)
-            yield
+            self._take_lock()
+            try:
+                yield
+            finally:
+                self.lock.give_back()
         finally:
             self._turn.release()
 
@@ -99,18 +106,33 @@ class SharedWriter:
             return group
         if group is not None:
             self._commit(group)
-        if self.connection is None:
-            self.connection, self._durable = self._connect(), True
-        connection = self.connection
+        self._take_lock()
         try:
-            if durable is not self._durable:
-                connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-                self._durable = durable
-            self._patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
-        except sqlite3.Error as error:
-            raise self._translate(error) from error
+            connection = self._begin(durable)
+        except BaseException as error:
+            self.lock.give_back()
+            if isinstance(error, sqlite3.Error):
+                raise self._translate(error) from error
+            raise
         self.group = Group(connection, durable)
         return self.group
+
+    def _begin(self, durable: bool) -> sqlite3.Connection:
+        if self.connection is None:
+            self.connection, self._durable = self._connect(), True
+            self.lock.note_files()
+        connection = self.connection
+        if durable is not self._durable:
+            connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            self._durable = durable
+        self._patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+        return connection
+
+    def _take_lock(self) -> None:
+        try:
+            self._patiently(self.lock.take)
+        except sqlite3.Error as error:
+            raise self._translate(error) from error
 
     @contextmanager
     def _member(self, group: Group) -> Generator[Tx]:
@@ -142,7 +164,7 @@ class SharedWriter:
             return
         try:
             group.connection.execute("COMMIT")
-            self._close(group, None)
+            self._close(group, self.lock.check_files())
         except sqlite3.Error as error:
             if group.connection.in_transaction:
                 with contextlib.suppress(sqlite3.Error):
@@ -153,6 +175,7 @@ class SharedWriter:
         group.error = error
         if self.group is group:
             self.group = None
+            self.lock.give_back()
         group.done.set()
 
     def _await_commit(self, group: Group) -> None:

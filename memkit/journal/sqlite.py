@@ -31,6 +31,7 @@ from memkit.errors import (
 )
 from memkit.journal import codec, disk
 from memkit.journal.engine import Tx
+from memkit.journal.guard import Presence, WriteLock, busy_error, forget_parent
 from memkit.journal.schema import FORMAT, MIGRATIONS, TABLES
 from memkit.journal.sharing import SharedWriter, SqliteTx
 
@@ -46,7 +47,7 @@ class SqliteEngine:
         self._gate = threading.Condition()
         self._in_use = 0
         self._forking = False
-        self._writer = self._make_writer()
+        self._present, self._writer = Presence(path), self._make_writer()
         self._readers: list[sqlite3.Connection] = []
         _ENGINES.add(self)
 
@@ -63,7 +64,8 @@ class SqliteEngine:
 
     def _make_writer(self) -> SharedWriter:
         return SharedWriter(
-            connect=lambda: self._translated(self._connect),
+            connect=self._connect_present,
+            lock=WriteLock(self._path),
             patiently=self._patiently,
             translate=self._as_ours,
             busy=self._busy,
@@ -76,7 +78,7 @@ class SqliteEngine:
             try:
                 connection = self._readers.pop()
             except IndexError:
-                connection = self._translated(self._connect)
+                connection = self._connect_present()
             try:
                 with self._snapshot(connection, single) as tx:
                     yield tx
@@ -141,6 +143,18 @@ class SqliteEngine:
                 if not self._in_use:
                     self._gate.notify_all()
 
+    def _connect_present(self) -> sqlite3.Connection:
+        """Locks on the files first, and on what SQLite then made beside them."""
+        self._translated(lambda: self._patiently(self._present.enter))
+        connection = self._translated(self._connect)
+        try:
+            self._translated(lambda: self._patiently(lambda: connection.execute("SELECT 1 FROM sqlite_master LIMIT 1")))
+            self._translated(lambda: self._patiently(self._present.cover_index))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
     def _connect(self) -> sqlite3.Connection:
         if not self._read_only:
             connection = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
@@ -165,8 +179,9 @@ class SqliteEngine:
         deadline = time.monotonic() + patience
         while self._in_use and time.monotonic() < deadline:
             self._gate.wait(deadline - time.monotonic())
-        if self._in_use:
-            _LEAKED.extend(self._readers)  # never closed: closing after a fork would fold the parent's log
+        if self._in_use or self._writer.lock.lost:
+            # Never closed: closing after a fork would fold the parent's log, or one that is no longer the store's.
+            _LEAKED.extend(self._readers + self._writer.give_up())
         else:
             for connection in self._readers + self._writer.give_up():
                 connection.close()
@@ -175,7 +190,9 @@ class SqliteEngine:
     def close(self) -> None:
         with self._gate:
             self._closed = True
-            self._drain(self._patience)
+            with self._present.leave():
+                self._drain(self._patience)
+            self._writer.lock.close()
 
     def before_fork(self) -> None:
         self._gate.acquire()
@@ -188,7 +205,9 @@ class SqliteEngine:
         self._gate.release()
 
     def after_fork_in_child(self) -> None:
+        self._writer.lock.close()
         self._gate, self._writer, self._readers = threading.Condition(), self._make_writer(), []
+        self._present = Presence(self._path)
         self._in_use, self._forking = 0, False
 
     # -- files -----------------------------------------------------------------------------------------------------
@@ -209,7 +228,8 @@ class SqliteEngine:
             found = connection.execute("PRAGMA user_version").fetchone()[0]
             disk.refuse_newer(found, self._path)
             if found < FORMAT and not self._read_only:
-                self._migrate(connection)
+                with self._writer.pause():
+                    self._migrate(connection)
             return
         if not create or application or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
             raise StoreDamaged(
@@ -262,6 +282,28 @@ class SqliteEngine:
                     self._translated(lambda sql=statement: self._patiently(lambda: _complete(connection, sql)))
             finally:
                 connection.close()
+
+    def copy_to(self, path: Path) -> None:
+        with self._using():
+            source = self._connect_present()
+            try:
+                self._translated(lambda: self._copy(source, path))
+            finally:
+                source.close()
+
+    def _copy(self, source: sqlite3.Connection, path: Path) -> None:
+        copy = sqlite3.connect(path)
+        try:
+            source.backup(copy)
+            found = copy.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        finally:
+            copy.close()
+        if found != "ok":
+            raise StoreDamaged(
+                f"{self._path} is damaged, and a copy of it is worth nothing",
+                why=str(found),
+                fix="run `memkit doctor`, and keep the backups that you have",
+            )
 
     def integrity(self) -> list[str]:
         with self.read() as tx:
@@ -324,9 +366,7 @@ def _complete(connection: sqlite3.Connection, sql: str) -> None:
     """Run a statement that may report "busy" in its result instead of raising."""
     row = connection.execute(sql).fetchone()
     if row is not None and row[0]:
-        busy = sqlite3.OperationalError("checkpoint is busy")
-        busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
-        raise busy
+        raise busy_error("checkpoint is busy")
 
 
 _ENGINES: weakref.WeakSet[SqliteEngine] = weakref.WeakSet()
@@ -349,6 +389,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
+    forget_parent()
     for engine in _FORKING.engines:
         engine.after_fork_in_child()
     _FORKING.engines = []

@@ -103,17 +103,17 @@ def _decision_from(tx: Tx, row: tuple[Any, ...]) -> DecisionRecord:
 def read_unsealed(tx: Tx, after: int, limit: int) -> list[tuple[int, DecisionRecord]]:
     """Decisions whose payload is still here, each with its number. Sealing goes by number, so they are the newest
     ones, and the search for the first of them walks back over themselves alone."""
-    floor = tx.one("SELECT n FROM decisions WHERE length(payload) = 0 ORDER BY n DESC LIMIT 1")
-    first = max(after, floor[0] if floor else 0)
-    rows = tx.all(f"{_DECISION} WHERE d.n > ? ORDER BY d.n LIMIT ?", (first, limit))
+    rows = tx.all(f"{_DECISION} WHERE d.n > ? ORDER BY d.n LIMIT ?", (max(after, last_sealed(tx)), limit))
     return [(row[0], _decision_from(tx, row)) for row in rows]
 
 
+def last_sealed(tx: Tx) -> int:
+    row = tx.one("SELECT n FROM decisions WHERE length(payload) = 0 ORDER BY n DESC LIMIT 1")
+    return row[0] if row else 0
+
+
 def count_unsealed(tx: Tx) -> int:
-    row = tx.one(
-        "SELECT count(*) FROM decisions WHERE n > coalesce((SELECT n FROM decisions WHERE length(payload) = 0"
-        " ORDER BY n DESC LIMIT 1), 0)"
-    )
+    row = tx.one("SELECT count(*) FROM decisions WHERE n > ?", (last_sealed(tx),))
     return row[0] if row else 0
 
 

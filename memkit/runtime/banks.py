@@ -239,6 +239,9 @@ class BankReader:
         except StoreDamaged as error:
             log.warning("LanceDB cannot be read (%s); the bank is read from the journal", error.what)
             return self._from_journal(bank, seq)
+        if live.seq > self._journal.last_seq():
+            log.warning("LanceDB knows of more than the journal, which is the truth; run `memkit doctor`")
+            return self._from_journal(bank, seq)
         if len(live) != count and len(live) != self._count_at(bank, max(seq, live.seq)):
             log.warning("LanceDB lacks rows of a bank, which is read from the journal; run `memkit doctor --repair`")
             return self._from_journal(bank, seq)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,8 +106,18 @@ def stats(runtime: Runtime) -> dict[str, Any]:
         "last_seq": journal.last_seq(),
         "waiting_for_lancedb": runtime.projector.waiting,
         "projection_error": runtime.projector.failing,
-        "bytes": sum(file.stat().st_size for file in Path(runtime.path).rglob("*") if file.is_file()),
+        "bytes": _size(runtime.path),
     }
+
+
+def _size(path: Path) -> int:
+    """Files come and go meanwhile."""
+    size = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with suppress(OSError):
+                size += os.stat(os.path.join(folder, name)).st_size
+    return size
 
 
 def doctor(runtime: Runtime, *, repair: bool, reembed: bool, keep_turns: bool = False) -> list[Problem]:
@@ -119,11 +131,13 @@ def doctor(runtime: Runtime, *, repair: bool, reembed: bool, keep_turns: bool = 
     if keep_turns:
         count = keep_earlier_turns(runtime)
         found.append(Problem("turns_kept", f"{count} turns of earlier versions are searchable now", "", repaired=True))
-    found += _sealed(runtime)
+    found += _unfinished(runtime) + _sealed(runtime, repair)
     found += _adapters(runtime)
     damaged: list[Problem] = []
     if (runtime.path / "lance").is_dir() or runtime.projector.failing:
         try:
+            if (behind := runtime.projector.behind()) is not None:
+                return [*found, Problem("journal_behind", behind.what, behind.fix)]
             if runtime.has_vectors:
                 runtime.projector.project()
             fix = f"memkit doctor {runtime.path} --repair"
@@ -147,18 +161,37 @@ def doctor(runtime: Runtime, *, repair: bool, reembed: bool, keep_turns: bool = 
     return found + damaged
 
 
-def _sealed(runtime: Runtime) -> list[Problem]:
-    """Decisions whose records left the journal: each row what was written, and each one there."""
+def _sealed(runtime: Runtime, repair: bool) -> list[Problem]:
+    """Decisions whose records left the journal: each row what was written, and each one there. Repair keeps what can
+    be read of a table that cannot."""
     folder = runtime.path / SEALED
     fix = f"restore the folder {folder} from a backup; nothing else holds these records"
     wrong = runtime.trajectories.check() if folder.is_dir() else []
-    found = [Problem(f"sealed_{p.what}", f"{p.memory_id}: {p.detail}" if p.memory_id else p.detail, fix) for p in wrong]
+    moved = runtime.trajectories.list_quarantined() if folder.is_dir() else []
+    if repaired := repair and any(problem.what == "unreadable" for problem in wrong):
+        with runtime.journal.applier_lock():
+            runtime.trajectories.salvage()
+        moved = runtime.trajectories.list_quarantined()
+    found = [
+        Problem(f"sealed_{p.what}", f"{p.memory_id}: {p.detail}" if p.memory_id else p.detail, fix, repaired)
+        for p in wrong
+    ]
+    if moved:
+        what = f"{', '.join(path.name for path in moved)} could not be read and was moved aside, erased users and all"
+        found.append(Problem("sealed_quarantine", what, f"{fix}; then delete what was moved aside"))
     try:
         for _ in runtime.journal.iter_decisions():
             pass
     except StoreDamaged as error:
         found.append(Problem("sealed_missing", error.what, fix))
     return found
+
+
+def _unfinished(runtime: Runtime) -> list[Problem]:
+    """Erasures that were begun, and that the disk did not let finish."""
+    users = {*runtime.journal.unfinished_erasures(), *(user for user, _ in runtime.journal.unfinished_parts())}
+    what = "of a user was begun and is not finished; it is tried again whenever the store is opened"
+    return [Problem("erasure_unfinished", f"an erasure {what}", "erase the user again") for _ in users]
 
 
 def _adapters(runtime: Runtime) -> list[Problem]:

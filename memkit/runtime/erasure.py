@@ -6,12 +6,13 @@ erasure that was interrupted is finished by the next process that opens the stor
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Set
+import logging
+from collections.abc import Callable, Iterator, Mapping, Set
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memkit.engine.drawn import Drawn, Only, drawn_from, echoes, repeating
-from memkit.errors import InvalidInput, NotFound
+from memkit.errors import InvalidInput, NotFound, StoreDamaged, StoreFull, StoreUnreachable
 from memkit.inputs import scope_id
 from memkit.journal.records import Doomed, Part
 from memkit.memo import forget_texts
@@ -24,17 +25,24 @@ if TYPE_CHECKING:
     from memkit.journal.reader import JournalReader
     from memkit.runtime.runtime import Runtime
 
+log = logging.getLogger("memkit")
+
+T = TypeVar("T")
+
 _NUMBERS = ("prompt_ids", "token_ids", "logprobs", "sampled_logprobs", "candidates", "usage", "sampling")
 """What of a decision's record holds no words."""
 
 
 def finish_erasures(runtime: Runtime) -> None:
-    """What a process that died in the middle of an erasure left to do. A store where that fails is not opened."""
+    """What a process that died in the middle of an erasure left to do. Where the disk does not let it, the store is
+    opened all the same: the doctor names what is open, and the next open tries again."""
     try:
         for user_id, part in runtime.journal.unfinished_parts():
             _erase_part(runtime, user_id, part)
         for user_id in runtime.journal.unfinished_erasures():
             erase_user(runtime, user_id)
+    except (StoreUnreachable, StoreDamaged, StoreFull) as error:
+        log.warning("an erasure is still unfinished: %s", type(error).__name__)
     except BaseException:
         runtime.close()
         raise
@@ -63,7 +71,7 @@ def erase_user(runtime: Runtime, user_id: str) -> EraseReceipt:
         if (runtime.path / "lance").is_dir():
             counts["rows_in_lancedb"] = runtime.projection.erase(user_id).rows
         if (runtime.path / SEALED).is_dir():
-            counts["sealed_decisions"] = runtime.trajectories.erase(user_id).rows
+            counts["sealed_decisions"] = _salvaging(runtime, lambda: runtime.trajectories.erase(user_id)).rows
         receipt = runtime.journal.erase(user_id)
     return _finished(runtime, user_id, tainted, counts, receipt)
 
@@ -74,16 +82,29 @@ def _erase_part(runtime: Runtime, user_id: str, part: Part) -> EraseReceipt:
     tainted, counts = _taint(runtime, user_id), dict[str, int]()
     find = partial(find_doomed, user_id=user_id, part=part, context_turns=runtime.config.context_turns)
     with journal.applier_lock():
-        doomed = find(journal)
+        doomed = _salvaging(runtime, lambda: find(journal))
         if (runtime.path / "lance").is_dir() and doomed.memories:
             counts["rows_in_lancedb"] = runtime.projection.erase_memories(doomed.memories).rows
         if (runtime.path / SEALED).is_dir() and doomed.decisions:
             numbers = journal.decision_numbers(doomed.decisions)
-            counts["sealed_decisions"] = runtime.trajectories.erase_decisions(numbers).rows
+            erased = _salvaging(runtime, lambda: runtime.trajectories.erase_decisions(numbers))
+            counts["sealed_decisions"] = erased.rows
         receipt = journal.erase(user_id, part, find)
     if receipt.counts["taken_back"]:
         runtime.projector.notice(receipt.counts["taken_back"])
     return _finished(runtime, user_id, tainted, counts, receipt)
+
+
+def _salvaging(runtime: Runtime, work: Callable[[], T]) -> T:
+    """Nothing can be erased from files that cannot be read: what can be is copied, and they are moved aside. The
+    doctor names them for as long as they are there."""
+    try:
+        return work()
+    except StoreDamaged:
+        if not (runtime.path / SEALED).is_dir() or not runtime.trajectories.check():
+            raise
+        runtime.trajectories.salvage()
+        return work()
 
 
 def _taint(runtime: Runtime, user_id: str) -> tuple[str, ...]:

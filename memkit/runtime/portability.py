@@ -32,7 +32,7 @@ _REPAIR = "export the file again; where it was edited, set this field right"
 def export(runtime: Runtime, path: Path, user_id: str | None) -> int:
     """Written aside and renamed, so that a file under this name is always whole. The name aside is of this call alone:
     another may be exporting to the same path."""
-    _refuse_inside(runtime.path, path)
+    refuse_inside(runtime.path, path)
     runtime.traces.flush()
     aside = path.parent / f".memkit-{secrets.token_hex(8)}.part"
     try:
@@ -50,7 +50,7 @@ def export(runtime: Runtime, path: Path, user_id: str | None) -> int:
     return count
 
 
-def _refuse_inside(store: Path, path: Path) -> None:
+def refuse_inside(store: Path, path: Path) -> None:
     """Folders are compared as the file system knows them: there are links, mounts and names in other cases."""
     folder = path.parent.resolve()
     for one in (folder / path.name, folder, *folder.parents):
@@ -58,8 +58,8 @@ def _refuse_inside(store: Path, path: Path) -> None:
             if one.samefile(store):
                 raise InvalidInput(
                     f"{path} lies inside the store",
-                    why="an export there could replace the store's own files",
-                    fix="name a file outside of the store's folder",
+                    why="a file there could replace the store's own files",
+                    fix="name a path outside of the store's folder",
                 )
 
 

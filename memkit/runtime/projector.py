@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from memkit.config import Config
 from memkit.embedders.recorded import Recorded
-from memkit.errors import EmbedderMismatch
+from memkit.errors import EmbedderMismatch, MemkitError, StoreDamaged
 from memkit.models import Op
 from memkit.runtime.sealer import Sealer
 from memkit.runtime.store_embedder import is_named, mismatch, name_embedder
@@ -28,6 +28,15 @@ _SOON_S = 0.05
 """What is written within so long is embedded together; a short script ends before it loads a model."""
 _EMBED = 16
 """Texts embedded at a time: a search that comes meanwhile waits for none of them, and repeats few."""
+
+
+def journal_behind(covered: int, last: int) -> StoreDamaged:
+    return StoreDamaged(
+        f"LanceDB holds operations up to {covered}, and the journal ends at {last}",
+        why="the journal lost its newest operations: its log was damaged, or an older copy was put in its place",
+        fix="restore the newest backup; or, to go on with what the journal has, move the folder `lance` aside, in which"
+        " the lost memories can still be read with lancedb",
+    )
 
 
 class Projector:
@@ -60,8 +69,10 @@ class Projector:
         projection, written = self._projection(), 0
         if projection.inherited:
             return 0
-        target = self._journal.last_seq()
-        if projection.watermark() >= target and not maintain:
+        covered, target = projection.watermark(), self._journal.last_seq()
+        if covered > target:
+            raise journal_behind(covered, target)
+        if covered == target and not maintain:
             return 0
         with self._journal.applier_lock():
             watermark = projection.watermark()
@@ -77,10 +88,19 @@ class Projector:
                 self._journal.checkpoint()
         return written
 
+    def finish(self) -> None:
+        """At the end. The journal has everything, and who opens the store next is told what is wrong with LanceDB."""
+        try:
+            self.project()
+        except StoreDamaged as error:
+            log.warning("LanceDB was not brought up to the journal: %s", error.what)
+
     def rebuild(self, *, adopt: bool = False) -> None:
         """Write the table anew from the journal; readers see the old one until it is complete, unless it was
         unreadable. Nothing that was moved aside is kept. `adopt`: the store becomes one of this embedder, once every
         memory has been embedded."""
+        if (behind := self.behind()) is not None:
+            raise behind
         projection = self._projection()
         self._try_embedder()
         with self._journal.applier_lock():
@@ -91,8 +111,16 @@ class Projector:
             self._rewrite(projection)
             if adopt:
                 name_embedder(self._journal, self._embedder)
-            projection.sweep()
         self.project()
+
+    def behind(self) -> StoreDamaged | None:
+        """What is wrong where LanceDB knows of more than the journal, as far as LanceDB can be read."""
+        try:
+            covered = self._projection().watermark()
+        except MemkitError:
+            return None
+        last = self._journal.last_seq()
+        return journal_behind(covered, last) if covered > last else None
 
     def _restored(self) -> bool:
         """LanceDB holds vectors of another embedder, and the journal names ours: adopting that one was cut short. The

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from memkit.runtime.redaction import redact_of
 from memkit.runtime.sealer import Sealer
 from memkit.runtime.store_embedder import check_embedder, is_named, own_embedder
 from memkit.runtime.traces import TraceBuffer
+from memkit.runtime.waiting import undecided
 from memkit.seams.clock import Clock, Ids, RandomIds, SystemClock
 from memkit.seams.embedder import close_embedder
 
@@ -149,7 +151,7 @@ class Runtime:
     def trajectories(self) -> Trajectories:
         from memkit.store import SEALED, Trajectories
 
-        return Trajectories(self.path / SEALED, lock=self.journal.lance_lock)
+        return Trajectories(self.path / SEALED, lock=self.journal.lance_lock, sealed=self.journal.last_sealed)
 
     @property
     def backbone(self) -> Backbone:
@@ -355,11 +357,17 @@ class Runtime:
 
     def drain(self) -> None:
         """Decide whatever nobody alive is deciding; wait for what this process is deciding or has acknowledged."""
+        left, deadline = -1, 0.0
         while True:
-            claim = self.writer.claim() if self.journal.pending_count() else None  # no model for an empty queue
+            pending = self.journal.pending_count()
+            if pending != left:
+                left, deadline = pending, time.monotonic() + self.config.wait_s
+            claim = self.writer.claim() if pending else None  # no model for an empty queue
             if claim is not None:
                 self.writer.process(claim)
             elif self._owed() or ("workers" in self.__dict__ and self.workers.busy):
+                if time.monotonic() > deadline:
+                    raise undecided(pending, self.config.wait_s)
                 self.journal.wait_change(self.config.poll_s)
             else:
                 return
@@ -391,7 +399,7 @@ class Runtime:
                 self.traces.flush()
                 if "lancedb" in sys.modules or self.projector.waiting >= self.config.project_every:
                     if self.has_vectors:
-                        self.projector.project()
+                        self.projector.finish()
                     self.sealer.seal()
             finally:
                 self._closed = True

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from itertools import count
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from memkit.engine.record import reason
@@ -58,9 +59,9 @@ def add(
     runtime.note_applied(bank, accepted.said)
     state, ops = accepted.state, accepted.ops
     if state.status == "pending" and wait:
-        state, applied = runtime.writer.settle(state.intake, accepted.claim)
+        state, applied = runtime.writer.settle(state.intake, accepted.claim, monotonic() + runtime.config.wait_s)
         ops = tuple(applied)
-    elif state.status == "pending":
+    if state.status == "pending":
         runtime.note_owed(state.intake.intake_id)
     why = _reason(runtime, state, ops)
     return AddResult(state.intake.intake_id, state.status, ops, state.intake.turns, why, accepted.replayed)

@@ -6,6 +6,7 @@ and nowhere else. Its handles are `Any` on purpose: it ships no complete types.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memkit.errors import MemkitError, StoreBusy, StoreDamaged, StoreError, StoreFull, StoreReadOnly
+from memkit.errors import MemkitError, StoreBusy, StoreDamaged, StoreError, StoreFull, StoreReadOnly, StoreUnreachable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,6 +51,16 @@ _BY_MESSAGE: tuple[tuple[type[StoreError], str, str, tuple[str, ...]], ...] = (
         "another process wrote to the projection at the same time",
         "try again",
         ("too many concurrent writers", "commit conflict", "preempted", "os error 24", "too many open files"),
+    ),
+    (
+        StoreUnreachable,
+        "the disk did not answer",
+        "try again, and look into the system's log; nothing was changed",
+        tuple(
+            needle
+            for number in (errno.EIO, errno.EINTR, errno.EAGAIN, errno.ENOMEM, errno.ETIMEDOUT, errno.ESTALE)
+            for needle in (f"os error {number})", f"[errno {number}]")
+        ),
     ),
 )
 
@@ -123,9 +134,10 @@ def classify(error: BaseException) -> MemkitError | None:
         if any(needle in text.lower() for needle in needles):
             return kind(what, why=_short(text), fix=fix)
     return StoreDamaged(
-        "files of the LanceDB projection cannot be read",
+        "files of LanceDB cannot be read",
         why=_short(text),
-        fix="run `memkit doctor --repair`: the projection is rebuilt from the journal and nothing is lost",
+        fix="run `memkit doctor --repair`: memories are written anew from the journal, and of sealed decisions, which"
+        " nothing else holds, what can be read is kept; or restore the folder `sealed` from a backup",
     )
 
 

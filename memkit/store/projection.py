@@ -109,26 +109,16 @@ class Projection:
         self._remember(stamp, found)
 
     def rebuild(self, batches: Iterable[Sequence[ProjectedRow]], seq: int) -> None:
-        """Replace the table by `batches` (the live memories of the journal) as of `seq`, in one commit; readers see
-        the old rows until then. Works on an unreadable table and with another embedder than before."""
+        """Replace the table by `batches` (the live memories of the journal) as of `seq`; readers see the old one
+        until then. Works on an unreadable table and with another embedder than before."""
 
         def encoded() -> Iterator[Batch]:
             for rows in batches:
                 yield layout.encode(rows, self.dim, self.identity)
             yield layout.encode((), self.dim, self.identity, watermark=seq)
 
-        if not self._opens():
-            self._table.quarantine()
-        target = layout.memories_schema(self.dim, self.identity)
-        self._table.write(lambda _: self._table.overwrite(target, encoded()), once=True)
-        self._table.maintain(lambda _: 0, force=True)
-
-    def _opens(self) -> bool:
-        try:
-            self._table.read(lambda handle: None if handle is None else handle.schema)
-            return True
-        except StoreDamaged:
-            return False
+        self._table.replace(layout.memories_schema(self.dim, self.identity), encoded())
+        self._table.write(lambda _: self._table.sweep(), exclusive=True)
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -295,10 +285,6 @@ class Projection:
         elif wrong:
             moved.extend(filter(None, [self._table.quarantine()]))
         return moved
-
-    def sweep(self) -> int:
-        """Delete what was moved aside; returns how many files and folders."""
-        return self._table.write(lambda _: self._table.sweep(), exclusive=True)
 
     def drop(self) -> None:
         """Remove the table; `watermark()` is 0 afterwards."""

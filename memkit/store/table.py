@@ -19,12 +19,13 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 from memkit.errors import StoreBusy, StoreDamaged, StoreError
+from memkit.store.files import CORRUPT, Synced, age, free_name, is_temporary, put_back
 from memkit.store.lance import (
     Batch,
     Handle,
@@ -42,21 +43,33 @@ T = TypeVar("T")
 Lock = Callable[[bool], AbstractContextManager[Any]]
 """lock(False) shared, lock(True) exclusive; across processes; not re-entrant."""
 
-CORRUPT = ".corrupt"
 CORRUPT_KEPT = 4
 """Quarantined files that maintenance leaves for a post-mortem."""
+_BESIDE = "beside"
+_ALL = 1 << 30
 _ROUNDS = 3
 
 
 class LanceTable:
     def __init__(
-        self, root: Path, name: str, *, lock: Lock, probe: Callable[[Any], object], indexes: Sequence[str], bitmap: bool
+        self,
+        root: Path,
+        name: str,
+        *,
+        lock: Lock,
+        probe: Callable[[Any], object],
+        indexes: Sequence[str],
+        bitmap: bool,
+        suffices: Callable[[Any | None], bool] | None = None,
     ) -> None:
         """`probe` reads something small from a handle and raises where the version is unreadable. `indexes` are
-        the columns with a scalar index (`bitmap` for few distinct values, else a B-tree)."""
+        the columns with a scalar index (`bitmap` for few distinct values, else a B-tree). `suffices`: of a table that
+        nothing can build anew, whether a version holds all that it must; then what is moved aside is never deleted."""
         self.root, self.name, self.directory = root, name, root / (name + ".lance")
         self._lock, self._probe, self._indexes, self._bitmap = lock, probe, tuple(indexes), bitmap
+        self._suffices, self._synced = suffices, Synced()
         self._handle: Handle | None = None
+        self._folder: int | None = None
         self._mutex, self._pid = threading.Lock(), os.getpid()
 
     # -- access ------------------------------------------------------------------------------------------------
@@ -92,8 +105,9 @@ class LanceTable:
 
     def _open(self) -> Any | None:
         """The cached handle, which follows the newest version by itself."""
-        if self._handle is not None and not self.directory.is_dir():
-            self._handle = None
+        folder = _inode(self.directory)
+        if folder != self._folder:  # another process may have put another table in its place
+            self._handle, self._folder = None, folder
         if self._handle is None:
             self._handle = self._fresh()
         return self._handle
@@ -124,7 +138,7 @@ class LanceTable:
         newest: os.DirEntry[str] | None = None
         with suppress(FileNotFoundError), os.scandir(self.directory / "_versions") as entries:
             for entry in entries:
-                if entry.name.endswith(".manifest") and (newest is None or _age(entry.name) < _age(newest.name)):
+                if entry.name.endswith(".manifest") and (newest is None or age(entry.name) < age(newest.name)):
                     newest = entry
             if newest is not None:
                 seen = newest.stat()
@@ -152,7 +166,7 @@ class LanceTable:
         _, pa = modules()
         self.root.mkdir(parents=True, exist_ok=True)
         feed: queue.Queue[Any] = queue.Queue(maxsize=2)
-        stopped = threading.Event()
+        stopped, mode = threading.Event(), "overwrite" if self.directory.is_dir() else "create"
         failure: list[BaseException] = []
 
         def drawn() -> Iterator[Any]:
@@ -164,7 +178,7 @@ class LanceTable:
         def commit() -> None:
             try:
                 reader = pa.RecordBatchReader.from_batches(schema, drawn())
-                connect(self.root).create_table(self.name, data=reader, mode="overwrite", on_bad_vectors="null")
+                connect(self.root).create_table(self.name, data=reader, mode=mode, on_bad_vectors="null")
             except BaseException as error:
                 failure.append(error)
             finally:
@@ -255,12 +269,26 @@ class LanceTable:
     def _cleanup(self, _handle: Any | None) -> None:
         handle = self._fresh()
         if handle is not None:
-            _drop_old_versions(handle)
-        self._sweep(CORRUPT_KEPT)
+            self._drop_old_versions(handle)
+        self._sweep(CORRUPT_KEPT if self._suffices is None else _ALL)
 
-    def rewrite(self, keep: Any, batch_rows: int = 1024) -> None:
+    def _drop_old_versions(self, handle: Any) -> None:
+        """What replaces them is on the disk by then and can be read; and that they are gone is on the disk after."""
+        self._probe(handle)
+        self.sync()
+        with _quiet():
+            handle.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+        self.sync()
+
+    def sync(self) -> None:
+        """Make every change survive a power cut: LanceDB itself does not fsync."""
+        with typed_errors():
+            self._synced.sync(self.root, self.directory)
+
+    def rewrite(self, keep: Any, batch_rows: int = 1024, prove: Callable[[Any], None] | None = None) -> None:
         """A new version with only the rows that satisfy `keep`, everything else physically gone: older versions,
-        tags, branches, indexes, temporary and quarantined files. Inside an exclusive `write` only."""
+        tags, branches, indexes. `prove` reads the new version back and raises before anything goes. Inside an
+        exclusive `write` only."""
         handle = self._open()
         if handle is not None:
             for tag in list(handle.tags.list()):
@@ -271,26 +299,42 @@ class LanceTable:
             schema, kept = handle.schema, handle.search().where(keep).to_batches(batch_rows)
             rows = (_detached(pa.RecordBatch.from_arrays(batch.columns, schema=schema)) for batch in kept)
             handle = self.overwrite(schema, rows)
-            _drop_old_versions(handle)
+            if prove is not None:
+                prove(handle)
+            self._drop_old_versions(handle)
             self._handle = None
 
     # -- damage ------------------------------------------------------------------------------------------------
 
     def heal(self) -> list[str]:
         """Make the table readable again; returns the names of what was moved aside. The newest version that
-        cannot be opened and probed is quarantined, then the one before it; when none is left, the whole table is."""
+        cannot be opened and probed is quarantined, then the one before it; when none is left, the whole table is.
+        Where what is then left does not suffice, all stays as it was."""
         with self._lock(True):
-            moved: list[str] = []
+            moved: list[tuple[Path, Path]] = []
             self._handle = None
-            while self.directory.is_dir() and not self._readable():
-                manifests = sorted((self.directory / "_versions").glob("*.manifest"), key=lambda path: _age(path.name))
-                victim = manifests[0] if len(manifests) > 1 else self.directory
-                target = _free_name(victim)
-                with typed_errors():
-                    victim.rename(target)
-                moved.append(target.name)
-            self._handle = None
-            return moved
+            try:
+                while self.directory.is_dir() and not self._readable():
+                    found = (self.directory / "_versions").glob("*.manifest")
+                    manifests = sorted(found, key=lambda path: age(path.name))
+                    victim = manifests[0] if len(manifests) > 1 else self.directory
+                    moved.append((victim, free_name(victim)))
+                    with typed_errors():
+                        victim.rename(moved[-1][1])
+                if moved and not self._left_suffices():
+                    put_back(moved)
+            except BaseException:
+                put_back(moved)
+                raise
+            finally:
+                self._handle = None
+            return [target.name for _, target in moved]
+
+    def _left_suffices(self) -> bool:
+        if self._suffices is None:
+            return True
+        with typed_errors():
+            return self._suffices(self._fresh())
 
     def _readable(self) -> bool:
         try:
@@ -308,9 +352,33 @@ class LanceTable:
             self._handle = None
             if not self.directory.is_dir():
                 return None
-            target = _free_name(self.directory)
+            target = free_name(self.directory)
             self.directory.rename(target)
             return target.name
+
+    def replace(self, schema: Schema, batches: Iterable[Batch]) -> None:
+        """Another table in the place of this one, whatever state that is in: written beside it, then swapped. What was
+        there is moved aside."""
+        beside = LanceTable(
+            self.root / _BESIDE,
+            self.name,
+            lock=lambda _: nullcontext(),
+            probe=self._probe,
+            indexes=self._indexes,
+            bitmap=self._bitmap,
+        )
+        with self._writing():
+            with typed_errors():
+                shutil.rmtree(beside.root, ignore_errors=True)
+                beside.overwrite(schema, batches)
+                beside.sync()
+            with self._lock(True), typed_errors():
+                self._handle = None
+                if self.directory.is_dir():
+                    self.directory.rename(free_name(self.directory))
+                beside.directory.rename(self.directory)
+                shutil.rmtree(beside.root, ignore_errors=True)
+                self.sync()
 
     def drop(self) -> None:
         """Remove the table and everything that was quarantined from it."""
@@ -318,22 +386,26 @@ class LanceTable:
             self._handle = None
             if self.directory.is_dir():
                 # Renamed first: a crash half-way must not leave a table with some of its files.
-                doomed = _free_name(self.directory)
+                doomed = free_name(self.directory)
                 self.directory.rename(doomed)
-            self.sweep()
+            self._sweep(0)
 
     def list_quarantined(self) -> list[Path]:
         found = list(self.root.glob(self.name + ".lance*" + CORRUPT))
         return sorted([*found, *self.directory.rglob("*" + CORRUPT)])
 
     def sweep(self) -> int:
-        """Delete quarantined and temporary files; under the exclusive lock only. Returns how many there were."""
-        return self._sweep(0)
+        """Delete temporary files, and quarantined ones of a table that can be built anew; under the exclusive lock
+        only. Returns how many there were."""
+        count = self._sweep(0 if self._suffices is None else _ALL)
+        self.sync()
+        return count
 
     def _sweep(self, keep: int) -> int:
-        litter = [path for path in self.directory.rglob("*") if _is_temporary(path.name) and path.is_file()]
+        litter = [path for path in self.directory.rglob("*") if is_temporary(path.name) and path.is_file()]
         quarantined = sorted(self.list_quarantined(), key=lambda path: path.stat().st_mtime)
-        doomed = [*litter, *(quarantined[:-keep] if keep else quarantined)]
+        beside = [path for path in [self.root / _BESIDE] if path.is_dir()]
+        doomed = [*litter, *beside, *quarantined[: max(0, len(quarantined) - keep)]]
         for path in doomed:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -354,9 +426,11 @@ class LanceTable:
         return files, size
 
 
-def _drop_old_versions(handle: Any) -> None:
-    with _quiet():
-        handle.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
 
 
 def _detached(batch: Batch) -> Batch:
@@ -372,21 +446,3 @@ def _quiet() -> Generator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-def _age(manifest: str) -> int:
-    """Smaller is newer: manifests are named by 2**64 - 1 - version, so that a listing starts with the newest."""
-    stem = manifest.partition(".")[0]
-    return int(stem) if stem.isdigit() else 2**64
-
-
-def _free_name(path: Path) -> Path:
-    for number in range(10_000):
-        candidate = path.with_name(path.name + (f".{number}" if number else "") + CORRUPT)
-        if not candidate.exists():
-            return candidate
-    raise StoreError(f"too many quarantined copies beside {path.name}", fix="run `memkit doctor --repair`")
-
-
-def _is_temporary(name: str) -> bool:
-    return name.startswith(".tmp") or "#" in name

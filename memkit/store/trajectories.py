@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 from memkit.errors import StoreDamaged
 from memkit.models import JSON, micros, to_json
 from memkit.store.compile import above, among, at_most, differs, equals, every, none_of
-from memkit.store.lance import Batch, Handle, Schema, modules
+from memkit.store.lance import Batch, Handle, Schema, modules, typed_errors
 from memkit.store.table import LanceTable, Lock
 from memkit.store.values import EraseReport, MaintenanceReport, TableProblem, TrajectoryRow
 
@@ -38,10 +37,19 @@ _PAGE = 1024
 class Trajectories:
     """Safe from several threads and processes; `append` expects one sealer at a time (the journal's applier lock)."""
 
-    def __init__(self, path: Path, *, lock: Lock) -> None:
+    def __init__(self, path: Path, *, lock: Lock, sealed: Callable[[], int] | None = None) -> None:
+        """`sealed`: up to which number nothing else holds the decisions. A version that cannot be read is healed only
+        by one that reaches it; without `sealed`, nothing is."""
         self.path = Path(path)
-        self._table = LanceTable(self.path, TABLE, lock=lock, probe=_last_seq, indexes=("seq",), bitmap=False)
-        self._synced: set[str] = set()
+        self._table = LanceTable(
+            self.path,
+            TABLE,
+            lock=lock,
+            probe=_last_seq,
+            indexes=("seq",),
+            bitmap=False,
+            suffices=lambda handle: sealed is not None and (0 if handle is None else _last_seq(handle)) >= sealed(),
+        )
 
     def last_seq(self) -> int:
         """Where sealing continues; 0 where the table is empty."""
@@ -103,16 +111,8 @@ class Trajectories:
         return self._table.read(work)
 
     def sync(self) -> None:
-        """Make what was appended survive a power cut: LanceDB itself does not fsync."""
-        folders = [self.path, self._table.directory]
-        for folder, _, names in os.walk(self._table.directory):
-            for path in (os.path.join(folder, name) for name in names):
-                if path not in self._synced:
-                    _fsync(path)
-                    self._synced.add(path)
-            folders.append(Path(folder))
-        for folder in folders:
-            _fsync(folder)
+        """Make what was appended survive a power cut."""
+        self._table.sync()
 
     def differing(self, rows: Sequence[TrajectoryRow]) -> list[int]:
         """Which of `rows` the table does not hold exactly as they are, by what is read back from it."""
@@ -142,7 +142,7 @@ class Trajectories:
     def _erase(self, gone: Any, kept: Any) -> EraseReport:
         def work(handle: Handle | None) -> EraseReport:
             found = 0 if handle is None else handle.search().where(gone).select(["seq"]).to_arrow().num_rows
-            self._table.rewrite(kept, _PAGE)
+            self._table.rewrite(kept, _PAGE, _prove)
             return EraseReport(found, self._table.sweep())
 
         return self._table.write(work, exclusive=True)
@@ -162,12 +162,18 @@ class Trajectories:
             found.append(TableProblem("unreadable", str(error)))
         return found
 
-    def heal(self) -> list[str]:
-        """As `Projection.heal`; afterwards `last_seq()` says from where to seal again."""
-        moved = self._table.heal()
-        if self.check():
-            moved.extend(filter(None, [self._table.quarantine()]))
-        return moved
+    def list_quarantined(self) -> list[Path]:
+        """What could not be read and was moved aside; nothing here deletes it."""
+        return self._table.list_quarantined()
+
+    def salvage(self) -> None:
+        """Of a table that cannot be read: the rows that can be go on in a new one, and its files are moved aside."""
+        try:
+            rows = self._table.read(_readable)
+        except StoreDamaged:
+            self._table.quarantine()
+        else:
+            self._table.replace(trajectories_schema(), rows)
 
     def drop(self) -> None:
         self._table.drop()
@@ -223,6 +229,40 @@ def _append(table: LanceTable, handle: Handle | None, rows: Sequence[TrajectoryR
     return len(fresh)
 
 
+def _prove(handle: Handle) -> None:
+    """Before the versions go that hold the same rows: each can be read again as it was written."""
+    for batch in handle.search().select(["checksum", *_CHECKED]).to_batches(_PAGE):
+        if any(_checksum(row) != row["checksum"] for row in batch.to_pylist()):
+            raise StoreDamaged(
+                "sealed decisions cannot be read back as they were copied",
+                why="the disk failed",
+                fix="check the disk; the former version is still there",
+            )
+
+
+def _readable(handle: Handle | None) -> Generator[Batch]:
+    """By halves down to single rows: a file that cannot be read costs its own rows alone."""
+    _, pa = modules()
+    if handle is None:
+        return
+    spans = [(0, handle.count_rows())]
+    while spans:
+        low, high = spans.pop()
+        middle = (low + high) // 2
+        if high - low <= _PAGE:
+            try:
+                with typed_errors():
+                    rows = handle.take_offsets(list(range(low, high))).to_arrow().to_pylist()
+                    whole = [row for row in rows if _checksum(row) == row["checksum"]]
+                    yield from pa.Table.from_pylist(whole, schema=trajectories_schema()).to_batches()
+                continue
+            except StoreDamaged:
+                if high - low <= 1:
+                    continue
+        if low < high:
+            spans += [(middle, high), (low, middle)]
+
+
 def _last_seq(handle: Handle) -> int:
     newest: Any = 0
     for batch in handle.search().select(["seq"]).to_batches(1 << 16):
@@ -257,14 +297,3 @@ def _checksum(row: Mapping[str, Any]) -> str:
     """Over what cannot be derived from anything else."""
     parts = [row[name] for name in _CHECKED]
     return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-def _fsync(path: str | Path) -> None:
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return  # compaction removed it; what replaced it is in the next listing
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -121,6 +121,17 @@ def test_a_bad_file_begins_no_store(tmp_path: Path) -> None:
     assert dry == {"records": moved["records"], "dry_run": True}
 
 
+def test_a_backup_is_restored_to_a_new_folder(tmp_path: Path) -> None:
+    ok("add", "I live in Oslo.", "-u", "ana", "-s", "old", cwd=tmp_path)
+    seq = ok("backup", "kept", "-s", "old", cwd=tmp_path)["seq"]
+    assert ok("restore", "kept", "new", cwd=tmp_path)["seq"] == seq
+    assert ok("list", "-u", "ana", "-s", "new", cwd=tmp_path) == ok("list", "-u", "ana", "-s", "old", cwd=tmp_path)
+    ok("doctor", "new", cwd=tmp_path)
+    for again in (["backup", "kept", "-s", "old"], ["restore", "kept", "new"], ["restore", "nowhere", "other"]):
+        code, _, err = memkit(*again, cwd=tmp_path)
+        assert (code, "Next:" in err) == (2, True)
+
+
 def test_what_is_left_out_of_a_torn_export_is_told(tmp_path: Path) -> None:
     ok("add", "tea", "-u", "ben", "--no-infer", "-s", "old", cwd=tmp_path)
     ok("add", "I have a dog.", "-u", "ana", "-s", "old", cwd=tmp_path)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
-from memkit.errors import StoreBusy
+from memkit.errors import StoreBusy, StoreError
 from memkit.journal import Journal
 from memkit.journal.locks import StoreLocks
+from memkit.journal.oslock import OUTLIVES_OTHER_HANDLES
 from tests.journal.making import ANA, AT, IDS, add, adds, finish, intake, open_journal, start, texts
 
+needs_locks_of_a_handle = pytest.mark.skipif(not OUTLIVES_OTHER_HANDLES, reason="closing a handle drops locks here")
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
@@ -244,3 +250,168 @@ def test_workers_that_come_while_others_sweep_stay_alive(tmp_path: Path) -> None
             journal.close()
     """
     finish([start(program, path) for _ in range(3)])
+
+
+def read_all(path: Path) -> None:
+    """As a backup tool inside of the app would: it opens and closes every file."""
+    for file in path.rglob("*"):
+        with suppress(FileNotFoundError, IsADirectoryError):
+            file.read_bytes()
+
+
+@needs_locks_of_a_handle
+def test_what_is_acknowledged_stays_although_the_app_reads_the_files_of_its_own_store(tmp_path: Path) -> None:
+    program = """
+        journal = open_journal(Path(sys.argv[1]))
+        add(journal, "first")
+        for file in Path(sys.argv[1]).rglob("*"):
+            if file.is_file():
+                file.read_bytes()
+        print("read", flush=True)
+        sys.stdin.readline()
+        for number in range(20):
+            add(journal, f"fact {number}")
+        print("acknowledged", flush=True)
+        time.sleep(60)
+    """
+    app = start(program, tmp_path / "store")
+    assert app.stdin is not None
+    assert app.stdout is not None
+    assert app.stdout.readline() == "read\n"
+    finish([start("open_journal(Path(sys.argv[1])).close()", tmp_path / "store")])
+    app.stdin.write("go\n")
+    app.stdin.flush()
+    assert app.stdout.readline() == "acknowledged\n"
+    app.kill()
+    app.communicate()
+    journal = open_journal(tmp_path / "store")
+    assert len(texts(journal)) == 21
+    journal.close()
+
+
+@needs_locks_of_a_handle
+def test_two_processes_write_while_one_reads_the_files(tmp_path: Path) -> None:
+    program = """
+        journal = open_journal(Path(sys.argv[1]))
+        print("ready", flush=True)
+        for number in range(200):
+            add(journal, f"other {number}")
+        journal.close()
+    """
+    journal = open_journal(tmp_path / "store")
+    add(journal, "first")
+    other, reading = start(program, tmp_path / "store"), threading.Event()
+
+    def read() -> None:
+        while not reading.is_set():
+            read_all(tmp_path / "store")
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number in range(200):
+        add(journal, f"mine {number}")
+    finish([other])
+    reading.set()
+    reader.join()
+    assert len(texts(journal)) == 401
+    assert journal.check() == []
+    journal.close()
+
+
+@needs_locks_of_a_handle
+def test_reading_the_lock_files_gives_no_lock_away(journal: Journal, tmp_path: Path) -> None:
+    program = """
+        journal = open_journal(Path(sys.argv[1]))
+        journal._locks._patience = 0.05
+        try:
+            with journal.applier_lock():
+                print("granted")
+        except StoreBusy:
+            print("busy", journal.claim_next())
+    """
+    held = journal.accept(intake("1"), claim=True).claim
+    assert held is not None
+    with journal.applier_lock():
+        read_all(tmp_path / "store")
+        assert finish([start("from memkit.errors import StoreBusy\n" + dedent(program), tmp_path / "store")]) == [
+            "busy None\n"
+        ]
+    assert journal.owns(held)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="open files cannot be removed there")
+def test_nothing_is_acknowledged_once_the_log_is_gone(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path / "store")
+    add(journal, "first")
+    (tmp_path / "store" / "journal.sqlite-wal").unlink()
+    for _ in range(2):
+        with pytest.raises(StoreError, match="removed or replaced"):
+            add(journal, "second")
+    journal.close()
+
+
+def until(holds: Callable[[], object]) -> object:
+    """What it comes to, however long the machine takes."""
+    deadline = time.monotonic() + 60
+    while not (found := holds()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return found
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="processes are not stopped here")
+def test_a_turn_of_a_stopped_process_is_taken_over_and_nothing_is_doubled_when_it_wakes(
+    journal: Journal, tmp_path: Path
+) -> None:
+    program = """
+        from memkit.errors import Conflict
+        journal = open_journal(Path(sys.argv[1]))
+        claim = journal.claim_next()
+        print(claim.intake_id, flush=True)
+        sys.stdin.readline()
+        try:
+            journal.apply(claim.bank, adds("late"), decision_id="d_late", at=AT, claim=claim)
+        except Conflict:
+            print("lost")
+        journal.close()
+    """
+    said = journal.accept(intake("1")).state.intake
+    holder = start(program, tmp_path / "store")
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    assert holder.stdout.readline().strip() == said.intake_id
+    holder.send_signal(signal.SIGSTOP)
+    assert journal.claim_next() is None
+    journal._locks.lease_s = 0.05
+    taken = until(journal.claim_next)
+    journal.apply(ANA, adds("on time"), decision_id="d", at=AT, claim=taken)
+    holder.send_signal(signal.SIGCONT)
+    holder.stdin.write("go\n")
+    holder.stdin.flush()
+    assert finish([holder]) == ["lost\n"]
+    assert texts(journal) == ["on time"]
+
+
+def test_a_process_that_works_on_is_not_taken_for_stopped(journal: Journal, tmp_path: Path) -> None:
+    """It beats more often than the one that watches looks away."""
+    program = """
+        from memkit.journal import locks
+        locks.LEASE_S = 0.06
+        journal = open_journal(Path(sys.argv[1]))
+        print(journal.claim_next().intake_id, flush=True)
+        sys.stdin.readline()
+        os._exit(0)
+    """
+    said = journal.accept(intake("1")).state.intake
+    holder = start(program, tmp_path / "store")
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    assert holder.stdout.readline().strip() == said.intake_id
+    worker = next(path for path in (tmp_path / "store" / "locks").glob(f"w{holder.pid}-*"))
+    beats = {worker.stat().st_mtime_ns}
+    until(lambda: beats.add(worker.stat().st_mtime_ns) or len(beats) > 3)
+    assert journal.claim_next() is None
+    holder.stdin.write("go\n")
+    holder.stdin.flush()
+    finish([holder])
+    assert journal.claim_next() is not None

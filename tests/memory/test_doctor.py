@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from memkit import Memory
 from memkit.embedders.hash import HashEmbedder
+from memkit.errors import StoreDamaged
 
 
 def lance(path: Path) -> Path:
@@ -172,3 +174,59 @@ def wait_until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def tear(path: Path, rng: random.Random) -> None:
+    """As a power cut leaves files that were never flushed: empty, cut, zeroed or missing."""
+    files = sorted(file for file in (path / "lance").rglob("*") if file.is_file())
+    for file in rng.sample(files, rng.randint(1, len(files))):
+        raw = file.read_bytes()
+        match rng.randrange(4):
+            case 0:
+                file.unlink()
+            case 1:
+                file.write_bytes(raw[: rng.randrange(len(raw))])
+            case 2:
+                file.write_bytes(bytes(len(raw)))
+            case _:
+                file.write_bytes(b"")
+
+
+@pytest.mark.parametrize("rounds", [6, pytest.param(60, marks=pytest.mark.slow)])
+def test_one_repair_is_enough_however_lancedb_was_torn(store: Path, tmp_path: Path, rounds: int) -> None:
+    for seed in range(4, 4 + rounds):
+        print(f"seed {seed}")
+        shutil.copytree(store, copy := tmp_path / f"torn{seed}")
+        tear(copy, random.Random(seed))
+        with opened(copy) as memory:
+            assert [one for one in memory.doctor(repair=True) if not one.repaired] == []
+            assert memory.doctor() == []
+            assert len(memory.list(user_id="ana")) == 20
+
+
+def test_a_journal_that_lost_its_newest_operations_is_told_and_nothing_is_cut_to_it(tmp_path: Path) -> None:
+    """As a damaged log does, or an old copy of `journal.sqlite` in the place of the present one."""
+    with opened(tmp_path / "s") as memory:
+        memory.add("The train leaves from platform 1.", user_id="ana", infer=False)
+        memory.flush()
+    old = (tmp_path / "s" / "journal.sqlite").read_bytes()
+    with opened(tmp_path / "s") as memory:
+        for number in (2, 3):
+            memory.add(f"The train leaves from platform {number}.", user_id="ana", infer=False)
+        memory.flush()
+    (tmp_path / "s" / "journal.sqlite").write_bytes(old)
+    with opened(tmp_path / "s") as memory:
+        for repair in (False, True):
+            (problem,) = memory.doctor(repair=repair)
+            assert (problem.code, problem.repaired) == ("journal_behind", False)
+        assert [hit.text[-2:] for hit in memory.search("platform", user_id="ana")] == ["1."]
+        memory.add("The train leaves from platform 4.", user_id="ana", infer=False)
+        with pytest.raises(StoreDamaged, match="journal ends at 2"):
+            memory.flush()
+        texts = lancedb.connect(tmp_path / "s" / "lance").open_table("memories").to_arrow()["text"].to_pylist()
+        assert "The train leaves from platform 3." in texts
+    (tmp_path / "s" / "lance").rename(tmp_path / "aside")
+    with opened(tmp_path / "s") as memory:
+        memory.flush()
+        assert memory.doctor() == []
+        assert {hit.text[-2:] for hit in memory.search("platform", user_id="ana")} == {"1.", "4."}

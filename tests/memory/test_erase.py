@@ -318,3 +318,55 @@ def test_a_killed_erasure_is_finished_when_the_store_is_next_opened(tmp_path: Pa
         assert memory._runtime.journal.unfinished_parts() == []
         assert memory.doctor() == []
         assert "Waffles" in memory.search("which dog?", user_id="ana", k=1)[0].text
+
+
+# -- over files that cannot be read ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", [False, True], ids=["a user", "a turn"])
+def test_an_erasure_over_a_damaged_sealed_file_spares_what_can_be_read(tmp_path: Path, part: bool) -> None:
+    store = tmp_path / "store"
+    with Memory(store, model=model, mode="fused") as memory:
+        said = memory.add(SAID, user_id="ana")
+        memory.flush()
+        memory.add("I play the violin.", user_id="bob")
+        memory.flush()
+        memory.add("I keep bees.", user_id="carl")
+        memory.flush()
+        kept = memory.decisions(user_id="carl")
+    files = sorted((store / "sealed" / "trajectories.lance" / "data").iterdir(), key=lambda path: path.stat().st_mtime)
+    files[1].write_bytes(files[1].read_bytes()[:50])
+    with Memory(store, model=model, mode="fused") as memory:
+        memory.erase(user_id="ana", turn_id=said.turns[0].turn_id if part else None)
+        assert memory.search("wifi password", user_id="ana") == []
+        assert memory.decisions(user_id="carl") == kept
+    for _ in range(2):
+        with Memory(store, model=model, mode="fused") as memory:
+            assert [one.code for one in memory.doctor()] == ["sealed_quarantine", "sealed_missing"]
+            assert memory.decisions(user_id="carl") == kept
+            memory.add("I keep goats.", user_id="dora")
+            memory.flush()
+
+
+def test_an_erasure_that_the_disk_does_not_let_finish_stays_open_and_is_finished_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from memkit.store import Trajectories
+
+    def fail(*_: object) -> None:
+        raise e.StoreUnreachable("the disk did not answer")
+
+    with Memory(tmp_path / "s", model=model, mode="fused") as memory:
+        memory.add(SAID, user_id="ana")
+        memory.flush()
+        with monkeypatch.context() as patch:
+            patch.setattr(Trajectories, "erase", fail)
+            with pytest.raises(e.StoreUnreachable):
+                memory.erase(user_id="ana")
+            memory.close()
+            with Memory(tmp_path / "s", model=model, mode="fused") as again:
+                assert "erasure_unfinished" in {one.code for one in again.doctor()}
+    with Memory(tmp_path / "s", model=model, mode="fused") as memory:
+        assert memory.users() == []
+        assert memory.doctor() == []
+    assert holding(tmp_path / "s", SECRET) == []

@@ -10,12 +10,13 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from memkit import AsyncMemory, Memory
-from memkit.errors import NotFound
+from memkit.errors import NotFound, StoreBusy
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -179,3 +180,25 @@ def test_async_verbs_do_what_the_others_do(tmp_path: Path) -> None:
                 await memory.get(held, user_id="ana")
 
     asyncio.run(scenario())
+
+
+def test_a_model_that_never_answers_keeps_others_waiting_no_longer_than_they_will(tmp_path: Path) -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    def silent(_: list[dict[str, str]]) -> str:
+        asked.set()
+        answer.wait(60)
+        return '{"operations": []}'
+
+    with Memory(tmp_path / "s", model=silent, mode="fused", config={"wait_s": 0.2}) as memory:
+        first = memory.add("I live in Oslo.", user_id="ana", wait=False)
+        assert asked.wait(60)
+        second = memory.add("I moved to Bergen.", user_id="ana")
+        assert second.status == "pending"
+        with pytest.raises(StoreBusy, match="2 turns are still undecided"):
+            memory.flush()
+        answer.set()
+        memory._runtime.config = replace(memory._runtime.config, wait_s=60.0)
+        memory.flush()
+        states = [memory._runtime.journal.intake(one.trace_id) for one in (first, second)]
+        assert [state.status for state in states if state is not None] == ["applied", "applied"]

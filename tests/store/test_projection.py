@@ -148,7 +148,6 @@ def test_rebuild_replaces_everything_and_a_failing_source_nothing(tmp_path: Path
     store.rebuild(([row(n)] for n in range(10, 40)), 50)
     assert (ids(store.slice("ana")), store.watermark()) == ([f"m_{n}" for n in range(10, 40)], 50)
     assert store.check() == []
-    assert store.commits_since_maintenance == 0
 
 
 def test_maintenance_bounds_files_and_bytes(tmp_path: Path) -> None:

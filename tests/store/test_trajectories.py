@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from memkit.errors import StoreDamaged, StoreUnreachable
 from memkit.models import Bank
 from memkit.store import Trajectories, TrajectoryRow
 from memkit.store.trajectories import record_of
@@ -27,7 +29,7 @@ def decision(number: int, user: str = "ana") -> TrajectoryRow:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Trajectories:
-    return Trajectories(tmp_path / "lance", lock=file_lock(tmp_path / "lock"))
+    return Trajectories(tmp_path / "lance", lock=file_lock(tmp_path / "lock"), sealed=lambda: 29)
 
 
 def test_sealing_twice_adds_nothing(table: Trajectories) -> None:
@@ -62,7 +64,78 @@ def test_maintenance_and_healing(table: Trajectories) -> None:
     min((folder / "_versions").glob("*.manifest")).write_bytes(b"")
     assert table.last_seq() == 29
     assert table.append([decision(29), decision(30)]) == 1
-    for path in (folder / "data").glob("*"):
-        path.write_bytes(b"")
-    assert table.heal()
-    assert table.last_seq() == 0
+
+
+def test_what_nothing_else_holds_is_not_healed_away_by_a_read(table: Trajectories) -> None:
+    """The version before lacks a decision that the journal no longer has."""
+    table.append([decision(n) for n in range(1, 29)])
+    table.append([decision(29)])
+    newest = min((table.path / "trajectories.lance" / "_versions").glob("*.manifest"))
+    whole = newest.read_bytes()
+    newest.write_bytes(b"")
+    for _ in range(2):
+        with pytest.raises(StoreDamaged):
+            table.last_seq()
+    newest.write_bytes(whole)
+    assert table.last_seq() == 29
+    assert table.list_quarantined() == []
+
+
+def test_a_disk_that_does_not_answer_once_moves_nothing_aside(
+    table: Trajectories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from memkit.store import trajectories
+
+    table.append([decision(n) for n in range(1, 30)])
+
+    def fail(_: object) -> int:
+        raise RuntimeError("lance error: LanceError(IO): Generic LocalFileSystem error: (os error 5)")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trajectories, "_last_seq", fail)
+        with pytest.raises(StoreUnreachable):
+            table.last_seq()
+    assert table.last_seq() == 29
+    assert table.list_quarantined() == []
+
+
+def test_a_damaged_file_costs_its_own_rows_and_is_kept(table: Trajectories) -> None:
+    for start in range(1, 30):
+        table.append([decision(start, "ana" if start % 2 else "bob")])
+    victims = sorted((table.path / "trajectories.lance" / "data").glob("*"))[:3]
+    for victim in victims:
+        victim.write_bytes(victim.read_bytes()[:40])
+    with pytest.raises(StoreDamaged):
+        table.erase("ana")
+    table.salvage()
+    left = [seq for page in table.scan() for seq in page.column("seq").to_pylist()]
+    assert len(left) == 26
+    assert table.check() == []
+    table.erase("ana")
+    (aside,) = table.list_quarantined()
+    assert {path.name for path in victims} <= {path.name for path in aside.rglob("*")}
+
+
+def test_what_replaces_old_versions_is_on_the_disk_before_they_go(
+    table: Trajectories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the order of what the process asks of the disk. LanceDB's own writes are seen as files that are there."""
+    synced, folder, fsync = dict[int, bool](), table.path / "trajectories.lance", os.fsync
+    before: set[Path] = set()
+
+    def note(handle: int) -> None:
+        synced.setdefault(os.fstat(handle).st_ino, all(path.exists() for path in before))
+        fsync(handle)
+
+    for start in range(1, 9):
+        table.append([decision(start, "ana" if start % 2 else "bob")])
+    monkeypatch.setattr(os, "fsync", note)
+    for work in (lambda: table.maintain(force=True), lambda: table.erase("ana")):
+        synced.clear()
+        before = {path for path in folder.rglob("*") if path.is_file()}
+        work()
+        new = {path for path in folder.rglob("*") if path.is_file()} - before
+        assert new
+        assert all(synced[path.stat().st_ino] for path in new)
+        folders = [table.path, folder, folder / "_versions", folder / "data"]
+        assert {path.stat().st_ino for path in folders} <= set(synced)

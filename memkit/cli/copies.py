@@ -1,0 +1,41 @@
+"""`memkit backup` and `memkit restore`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from memkit.cli import show
+from memkit.cli.servers import DEFAULT_STORE, Store
+from memkit.runtime import copies
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def backup(
+    path: Annotated[Path, typer.Argument(help="A new folder.")], store: Store = DEFAULT_STORE, json: Json = False
+) -> None:
+    """Copy the store as it is at one moment, while others use it. Never copy its files by hand."""
+    from memkit.cli.app import open_store
+
+    with open_store(store) as memory:
+        seq = memory.backup(path)
+    _tell(seq, path, json)
+
+
+def restore(
+    backup: Annotated[Path, typer.Argument(help="What `memkit backup` wrote.")],
+    store: Annotated[Path, typer.Argument(help="Where the store is to be: a new folder.")],
+    json: Json = False,
+) -> None:
+    """Make a store of a backup."""
+    _tell(copies.restore(backup, store), store, json)
+
+
+def _tell(seq: int, path: Path, json: bool) -> None:
+    if json:
+        show.as_json({"seq": seq, "path": str(path)})
+    else:
+        show.out.print(f"as of operation {seq} → {show.escape(str(path))}")
