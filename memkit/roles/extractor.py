@@ -10,6 +10,7 @@ from memkit.roles.base import ChatMessage, Fact, Parsed, Prompt, Style, View
 from memkit.roles.facts import FACT_SHAPE, FACTS_SCHEMA, facts_grammar, to_facts
 from memkit.roles.layout import fit, turn_line, without_recalled
 from memkit.roles.prompting import (
+    CALL_CHARS,
     FIRST,
     check_instructions,
     check_style,
@@ -45,7 +46,7 @@ class Extractor:
         new = without_recalled(turns)
         lines = ["NEW turns:", *(turn_line(number, turn) for number, turn in enumerate(new, start=1))]
         used = len(self.system) + sum(len(line) + 1 for line in lines) + 40
-        _, earlier = fit(self.wording, used, (), context_turns)
+        _, earlier = fit(self.wording, CALL_CHARS, used, (), context_turns)
         if earlier:
             lines = ["EARLIER turns:", *earlier, "", *lines]
         most = min(20, 3 * len(new) + 3)

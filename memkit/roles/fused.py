@@ -11,6 +11,7 @@ from memkit.roles.facts import Sources, fact_from
 from memkit.roles.layout import fit, memory_line, turn_line, without_recalled
 from memkit.roles.operations import FUSED_SHAPE, fused_grammar, operations_schema, to_drafts
 from memkit.roles.prompting import (
+    CALL_CHARS,
     FIRST,
     check_instructions,
     check_style,
@@ -49,7 +50,7 @@ class Fused:
         new = without_recalled(turns)
         lines = ["NEW turns:", *(turn_line(number, turn) for number, turn in enumerate(new, start=1))]
         used = len(self.system) + sum(len(line) + 1 for line in lines) + 80
-        kept, earlier = fit(self.wording, used, shown, context_turns)
+        kept, earlier = fit(self.wording, CALL_CHARS, used, shown, context_turns)
         memories = (
             ["Memories:", *(memory_line(one, weekday=self.wording.weekdays) for one in kept)]
             if kept

@@ -95,13 +95,12 @@ def memory_line(shown: Shown, *, weekday: bool = False) -> str:
 
 
 def fit(
-    wording: Wording, used: int, shown: Sequence[Shown], context_turns: Sequence[Turn]
+    wording: Wording, budget: int, used: int, shown: Sequence[Shown], context_turns: Sequence[Turn]
 ) -> tuple[tuple[Shown, ...], tuple[str, ...]]:
-    """What fits into a prompt of which `used` characters are taken: the shown memories in their order (a cut one is
-    marked so), then the newest of the earlier turns. New turns are never cut, so where they fill the budget, memories
-    still get `MEMORY_RESERVE` and earlier turns nothing."""
-    left = wording.call_chars - used
-    room = max(left, MEMORY_RESERVE)
+    """What fits into a prompt of `budget` characters of which `used` are taken: the shown memories in their order
+    (a cut one is marked so), then the newest of the earlier turns. New turns are never cut, so where they fill the
+    budget, memories still get `MEMORY_RESERVE` and earlier turns nothing."""
+    room = max(budget - used, MEMORY_RESERVE)
     kept: list[Shown] = []
     for one in shown:
         size = len(memory_line(one, weekday=wording.weekdays)) + 1
@@ -110,7 +109,7 @@ def fit(
         room -= size
         kept.append(one if len(one.record.text) <= SHOWN_CHARS else replace(one, whole=False))
     lines: list[str] = []
-    room = min(room, left - sum(len(memory_line(one, weekday=wording.weekdays)) + 1 for one in kept))
+    room = min(room, budget - used - sum(len(memory_line(one, weekday=wording.weekdays)) + 1 for one in kept))
     for number, turn in enumerate(reversed(context_turns)):
         line = context_line(turn, WHOLE_CHARS if number < wording.whole_turns else CONTEXT_CHARS)
         if len(line) + 1 > room:

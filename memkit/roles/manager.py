@@ -11,6 +11,7 @@ from memkit.roles.base import ChatMessage, Fact, Parsed, Prompt, Shown, Style, V
 from memkit.roles.layout import day, fit, memory_line, quote, speaker_label
 from memkit.roles.operations import SPLIT_SHAPE, manager_grammar, operations_schema, to_drafts
 from memkit.roles.prompting import (
+    CALL_CHARS,
     FIRST,
     check_instructions,
     check_style,
@@ -49,7 +50,7 @@ class Manager:
         fact = _with_source(fact, turns)
         said_by = speaker_label(fact.speaker)
         new = f"NEW fact [{day(fact.at, weekday=True)}]{f' from {said_by}' if said_by else ''}: {quote(fact.text)}"
-        kept, _ = fit(self.wording, len(self.system) + len(new) + 60, shown, ())
+        kept, _ = fit(self.wording, CALL_CHARS, len(self.system) + len(new) + 60, shown, ())
         memories = (
             ["Memories:", *(memory_line(one, weekday=self.wording.weekdays) for one in kept)]
             if kept

@@ -15,6 +15,8 @@ from memkit.roles.wording import Wording
 from memkit.roles.wording_1 import WORDING as WORDING_1
 from memkit.roles.wording_2 import WORDING as WORDING_2
 
+CALL_CHARS = 6_000
+"""Budget of one prompt, all messages together. It grows only where the new turns alone demand it."""
 MAX_INSTRUCTIONS = 1_000
 
 WORDINGS = {one.number: one for one in (WORDING_1, WORDING_2)}

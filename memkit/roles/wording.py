@@ -17,5 +17,3 @@ class Wording:
     """The dates of memories say their weekday."""
     whole_turns: int = 0
     """So many of the latest EARLIER turns are shown (nearly) whole: a question, and what it was asked about."""
-    call_chars: int = 6_000
-    """Budget of one prompt, all messages together. It grows only where the new turns alone demand it."""

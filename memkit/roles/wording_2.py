@@ -46,7 +46,6 @@ WORDING = Wording(
     number=2,
     weekdays=True,
     whole_turns=2,
-    call_chars=9_000,
     extractor=f"""\
 You note facts for the long-term memory of a chat. Read the NEW turns and list the facts worth remembering.
 {_KEEP}

@@ -24,7 +24,7 @@ from memkit.roles import (
     strip_recalled,
 )
 from memkit.roles.layout import MEMORY_RESERVE
-from memkit.roles.prompting import WORDINGS
+from memkit.roles.prompting import CALL_CHARS, WORDINGS
 from memkit.roles.recalled import CLOSE_LINE, OPEN_LINE
 
 AT = datetime(2023, 5, 8, 12, 0, tzinfo=UTC)
@@ -61,7 +61,7 @@ def test_a_fused_call_keeps_to_its_budget(said, memories, earlier, style, wordin
     context = [turn(text, number) for number, text in enumerate(earlier, start=10)]
     bare = size(Fused("", style, wording).render([turn(said)], ()))
     prompt = Fused("", style, wording).render([turn(said)], shown, context)
-    assert size(prompt) <= max(WORDINGS[wording].call_chars, bare + MEMORY_RESERVE + 60)
+    assert size(prompt) <= max(CALL_CHARS, bare + MEMORY_RESERVE + 60)
     assert [one.handle for one in prompt.view.shown] == list(range(1, len(prompt.view.shown) + 1)), "the best stay"
 
 
@@ -69,15 +69,8 @@ def test_the_budget_holds_with_long_memories_and_instructions():
     shown = [memory("long words " * 60, number) for number in range(1, 21)]
     context = [turn("and so on " * 100, number) for number in range(10)]
     prompt = Fused("Remember health and family. " * 35, "json").render([turn("I moved. " * 40)], shown, context)
-    assert size(prompt) <= WORDINGS[1].call_chars
+    assert size(prompt) <= CALL_CHARS
     assert len(prompt.view.shown) >= 4
-
-
-def test_twenty_memories_and_the_turns_before_fit_beside_the_second_wording():
-    shown = [memory("Ana works as a nurse in Oslo since May 2023. " * 4, number) for number in range(1, 21)]
-    prompt = Fused("", "json", 2).render([turn("Blue. " * 30)], shown, [turn("Which colour shall I paint it? " * 10)])
-    assert len(prompt.view.shown) == 20
-    assert "EARLIER turns:" in asked(prompt)
 
 
 def test_new_turns_are_never_cut_and_long_ones_still_see_memories():
