@@ -249,7 +249,10 @@ class _Proxy:
             path = path[3:]
         query: bytes = asgi.get("query_string", b"")
         raw = self._upstream.path.encode() + path + (b"?" + query if query else b"")
-        return httpx.URL(str(self._upstream)).copy_with(raw_path=raw or b"/")
+        try:
+            return httpx.URL(str(self._upstream)).copy_with(raw_path=raw or b"/")
+        except (httpx.InvalidURL, UnicodeDecodeError):
+            raise Refused(400, "invalid_request_error", "this path is no URL's") from None
 
     async def _feedback(self, asgi: Message, body: bytes, talk: HostTalk | None, send: Send) -> None:
         if asgi["method"] != "POST" or talk is None:

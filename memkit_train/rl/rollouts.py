@@ -23,17 +23,19 @@ class Batch:
 
 
 def steps_of(trail: Trail, roles: Collection[str], sessions: dict[str, int] | None = None) -> tuple[ScoredStep, ...]:
-    """Every reply of these roles, those included that were refused and asked for again."""
+    """The first reply to each prompt of these roles, refused ones included. What answers a re-ask is left out: its
+    prompt quotes what was refused, so no other reply is its peer."""
     found: list[ScoredStep] = []
     for step in trail.steps:
         session = (sessions or {}).get(step.scene.session_id, 0)
         for call in step.calls:
-            if call.role not in roles:
+            if call.role not in roles or not call.attempts:
                 continue
-            for attempt in call.attempts:
-                reply = attempt.reply
-                if reply is not None and reply.prompt_ids and reply.token_ids:
-                    found.append(ScoredStep(reply.prompt_ids, reply.token_ids, reply.logprobs, call.role, session))
+            first = call.attempts[0]
+            reply = first.reply
+            if reply is not None and reply.prompt_ids and reply.token_ids:
+                ids, refused = (reply.prompt_ids, reply.token_ids), first.error is not None
+                found.append(ScoredStep(*ids, reply.logprobs, call.role, session, refused=refused))
     return tuple(found)
 
 

@@ -331,6 +331,10 @@ def test_pages_in_a_browser_are_refused_and_paths_cannot_leave_the_api(memory: M
         with socket.create_connection(("127.0.0.1", int(base.rpartition(":")[2]))) as raw:
             raw.sendall(b"GET /v1/../admin HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
             assert b" 400 " in raw.recv(200)
+        for target in (b"/v1/#x", b"/v1/a?q=#x", b"/v1/" + b"a" * 70_000):
+            with socket.create_connection(("127.0.0.1", int(base.rpartition(":")[2]))) as raw:
+                raw.sendall(b"GET " + target + b" HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+                assert b" 500 " not in raw.recv(200)
         for path in ("/v1/%2e%2e/admin", "/v1/.%2E/admin", "/v1/x%2f..%2fadmin", "/v1/..%5cadmin"):
             assert httpx.get(f"{base}{path}", trust_env=False).status_code == 400, path
         assert api.calls == 0

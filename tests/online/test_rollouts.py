@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from memkit.embedders import make_embedder
+from memkit.seams.backbone import GenReply, GenRequest
 from memkit_train.lab.worlds import Truth
 from memkit_train.learn.steps import FixedSteps
 from memkit_train.learn.trainer import RowTrainer, training_arguments
@@ -46,6 +47,29 @@ def test_forks_are_what_independent_samples_would_have_been(sampled: frozenset[s
     kept = sum(len({id(one) for one in members}) for members in found)
     if sampled == {"manager"}:
         assert kept < len(plain) / 1.5, "equal decisions are one trail"
+
+
+class Stumbles(Spelled):
+    """The manager's first reply is not in the format; asked again, it is right."""
+
+    def _spelled(self, request: GenRequest) -> GenReply:
+        reply = super()._spelled(request)
+        if request.prompt.role != "manager" or "#" in request.key:
+            return reply
+        return replace(reply, text="THIS IS NOT THE FORMAT", token_ids=(0,))
+
+
+def test_a_refused_reply_is_a_step_and_what_its_re_ask_wrote_is_none() -> None:
+    script = TALKS[0].script
+    clean, mended = (
+        ENV.run([(ENV.start(script), Policy(backbone(Truth(EPISODES))))], upto=None)[0]
+        for backbone in (Spelled, Stumbles)
+    )
+    assert mended.end.live.state.hash() == clean.end.live.state.hash(), "the re-asks mend it"
+    steps = steps_of(mended, {"manager"})
+    assert len(steps) == len(steps_of(clean, {"manager"})) > 0
+    assert all(step.refused and step.completion_ids == (0,) for step in steps)
+    assert not any(step.refused for step in steps_of(clean, {"manager"}))
 
 
 def test_questions_go_first_to_what_a_decision_may_spoil() -> None:

@@ -82,6 +82,47 @@ class TestGrpo:
         assert [row.advantage for row in rows] == pytest.approx([-0.7071, -0.7071, 0.7071, 0.7071], abs=1e-4)
 
 
+class TestRefusedReplies:
+    """What a re-ask mended is not to the credit of the reply that had to be mended."""
+
+    GARBAGE, NOOP, ADD = step(1, refused=True), step(2), step(3)
+
+    def test_a_refused_reply_is_never_praised_and_a_clean_one_not_blamed_beside_it(self) -> None:
+        for clean in (0.0, 0.1, 0.4):
+            for others in (0, 1, 6):  # the median and the mean as baseline
+                episodes = [ScoredEpisode((self.GARBAGE,), 1.0, "s")]
+                episodes += [ScoredEpisode((self.NOOP,), clean, "s")] * (1 + others)
+                rows, _ = grpo.episode_rows(episodes)
+                assert all(row.advantage <= 0 for row in rows if row.completion_ids == (1,))
+                assert all(row.advantage >= 0 for row in rows if row.completion_ids == (2,))
+                assert clean == 0 or any(row.completion_ids == (1,) for row in rows), "and it is blamed"
+
+    def test_a_right_clean_reply_is_still_better_than_a_wrong_one(self) -> None:
+        earned = ((self.GARBAGE, 1.0), (self.NOOP, 0.0), (self.ADD, 1.0))
+        rows, _ = grpo.episode_rows([ScoredEpisode((one,), reward, "s") for one, reward in earned])
+        assert [row.completion_ids for row in rows if row.advantage > 0] == [(3,)]
+
+    def test_in_a_good_episode_of_many_steps_it_is_left_out(self) -> None:
+        good = ScoredEpisode((self.GARBAGE, *(self.ADD,) * 9), 1.0, "c", {0: 1.0})
+        bad = ScoredEpisode((self.NOOP,) * 10, 0.0, "c", {0: 0.0})
+        for rows in (grpo.episode_rows([good, bad])[0], logo.rows([good, bad])[0]):
+            assert [row.completion_ids for row in rows if row.advantage > 0] == [(3,)] * 9
+            assert [row.completion_ids for row in rows if row.advantage < 0] == [(2,)] * 10
+
+    def test_rerolls_hold_to_it_too(self) -> None:
+        rerolls = (logo.Reroll((self.GARBAGE,), 1.0), logo.Reroll((self.NOOP,), 0.1))
+        rows, _ = logo.rows([], [logo.LocalGroup("c", 0, "a", rerolls)])
+        assert {row.completion_ids: row.advantage > 0 for row in rows} == {(1,): False, (2,): True}
+
+    def test_a_value_head_does_not_praise_it_either(self) -> None:
+        episodes = [ScoredEpisode((one,), reward) for one, reward in ((self.GARBAGE, 1.0), (self.NOOP, 0.1))]
+        rows, _ = ppo.rows(episodes, [[0.0], [0.0]])
+        assert rows[0].advantage <= 0 <= rows[1].advantage
+        assert rows[0].ret == 0.0
+        (hoped, _), _ = ppo.rows(episodes, [[-0.5], [0.5]])  # even where less still was expected
+        assert hoped.advantage <= 0
+
+
 class TestPpo:
     def test_advantage_estimation_by_hand(self) -> None:
         # deltas: .5 - .2 = .3 ; 0 + .4 - .5 = -.1 ; 1 - .4 = .6

@@ -10,7 +10,8 @@ question before one set of shown memories. Both are state groups; the step's rol
 
 Follows the paper: advantage within a group, KL to the parent available. Departs: a clipped, token-averaged surrogate
 (the paper writes no clip; one is needed as soon as rows are used twice), a floor under the deviation, the median for
-G <= 4, groups without spread are dropped and counted, and the reward may be any number, not exact match alone.
+G <= 4, groups without spread are dropped and counted, and the reward may be any number, not exact match alone. A reply
+that was refused earned nothing, whatever its re-ask did: it is never praised, and no clean reply is blamed beside it.
 `episode_rows` is the plain trajectory variant: one scalar for all steps of an episode; `logo` refines it.
 """
 
@@ -21,7 +22,7 @@ from collections.abc import Iterable
 from memkit_train.errors import BadRow
 from memkit_train.learn.objective import Objective
 from memkit_train.rl.algorithms.advantages import Baseline, GroupStats, group_advantages
-from memkit_train.rl.algorithms.values import ScoredEpisode, ScoredStep, StateGroup, row_of
+from memkit_train.rl.algorithms.values import ScoredEpisode, ScoredStep, StateGroup, row_of, rows_of, share_earned
 from memkit_train.rows import Row
 
 OBJECTIVE = Objective(ratio="token", average="token", clip_low=0.2, clip_high=0.28)
@@ -49,7 +50,7 @@ def episode_rows(
 ) -> tuple[list[Row], GroupStats]:
     members: dict[str, list[tuple[ScoredEpisode, float]]] = {}
     for episode in episodes:
-        total = episode.reward + sum(step.reward for step in episode.steps)
+        total = share_earned(episode.reward, episode.steps) + sum(step.reward for step in episode.steps)
         members.setdefault(episode.group, []).append((episode, total))
     found, stats = group_advantages(members, baseline=baseline, std_floor=std_floor)
-    return [row_of(step, advantage, group=key) for key, episode, advantage in found for step in episode.steps], stats
+    return [row for key, episode, advantage in found for row in rows_of(episode.steps, advantage, group=key)], stats

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from memkit_train.errors import NoSignal
 from memkit_train.learn.objective import Objective
 from memkit_train.rl.algorithms.advantages import Baseline, GroupStats, group_advantages
-from memkit_train.rl.algorithms.values import ScoredEpisode, ScoredStep, row_of
+from memkit_train.rl.algorithms.values import ScoredEpisode, ScoredStep, rows_of, share_earned
 from memkit_train.rows import Row
 
 OBJECTIVE = Objective(
@@ -103,12 +103,14 @@ def rows(
     for episode in episodes:
         for session, reward in episode.session_rewards.items():
             steps = tuple(step for step in episode.steps if step.session == session)
-            of_session.setdefault(f"{episode.group}/{session}", []).append((steps, reward))
+            of_session.setdefault(f"{episode.group}/{session}", []).append((steps, share_earned(reward, steps)))
     rerolled = {
-        f"{group.conversation}/{group.session}@{group.anchor}#{number}": [(r.steps, r.reward) for r in group.rerolls]
+        f"{group.conversation}/{group.session}@{group.anchor}#{number}": [
+            (r.steps, share_earned(r.reward, r.steps)) for r in group.rerolls
+        ]
         for number, group in enumerate(sampled)
     }
     whole, whole_stats = group_advantages(of_session, baseline=baseline, std_floor=std_floor)
     again, local_stats = group_advantages(rerolled, baseline=baseline, std_floor=std_floor)
-    pool = [row_of(step, advantage, group=key) for key, steps, advantage in whole + again for step in steps]
+    pool = [row for key, steps, advantage in whole + again for row in rows_of(steps, advantage, group=key)]
     return pool, LogoStats(whole_stats, local_stats, len(local) - len(sampled))

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memkit_train.learn.objective import Objective
-from memkit_train.rl.algorithms.values import ScoredEpisode, row_of
+from memkit_train.rl.algorithms.values import ScoredEpisode, ScoredStep, row_of, share_earned
 from memkit_train.rows import Row
 
 OBJECTIVE = Objective(ratio="token", average="token", clip_low=0.2, clip_high=0.2, value=0.5)
@@ -61,7 +61,7 @@ def rows(
     steps, advantages, returns, predicted = [], [], [], []
     for number, (episode, before) in enumerate(zip(episodes, values, strict=True)):
         rewards = [step.reward for step in episode.steps]
-        rewards[-1] += episode.reward
+        rewards[-1] += share_earned(episode.reward, episode.steps)
         found, targets = gae(rewards, before, decay=decay)
         steps += [(step, episode.group or str(number)) for step in episode.steps]
         advantages += found
@@ -70,10 +70,15 @@ def rows(
     mean, spread = statistics.fmean(advantages), statistics.pstdev(advantages)
     scale = max(spread, std_floor)
     made = [
-        row_of(step, (advantage - mean) / scale, group=group, ret=target)
+        row_of(step, _held(step, (advantage - mean) / scale), group=group, ret=target)
         for (step, group), advantage, target in zip(steps, advantages, returns, strict=True)
     ]
     total = statistics.pvariance(returns)
     residual = statistics.pvariance([target - value for target, value in zip(returns, predicted, strict=True)])
     explained = 1.0 - residual / total if total > 0 else 0.0
     return made, PpoStats(statistics.fmean(episode.reward for episode in episodes), mean, spread, explained)
+
+
+def _held(step: ScoredStep, advantage: float) -> float:
+    """A refused reply is never praised for what its re-ask earned; its row stays, for the value head."""
+    return min(advantage, 0.0) if step.refused else advantage

@@ -3,7 +3,7 @@ before every decision, so a step carries its whole context and nothing is a cont
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memkit_train.rows import Row
@@ -21,6 +21,8 @@ class ScoredStep:
     session: int = 0
     reward: float = 0.0
     """What this step earned by itself (validity, size); added to what the episode earned at its end."""
+    refused: bool = False
+    """It could not be read or broke a rule. What came of its scene is the work of another reply, to another prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,17 @@ class StateGroup:
     key: str
     steps: tuple[ScoredStep, ...]
     rewards: tuple[float, ...]
+
+
+def share_earned(reward: float, steps: Sequence[ScoredStep]) -> float:
+    """A reward without the share of the refused replies, which earned none of it; what a scene cost stays as it is."""
+    refused = sum(step.refused for step in steps)
+    return reward * (1 - refused / len(steps)) if refused and reward > 0 else reward
+
+
+def rows_of(steps: Iterable[ScoredStep], advantage: float, *, group: str) -> list[Row]:
+    """One row a step; none for refused replies where the others did well."""
+    return [row_of(step, advantage, group=group) for step in steps if not step.refused or advantage < 0]
 
 
 def row_of(step: ScoredStep, advantage: float, *, group: str, weight: float = 1.0, ret: float | None = None) -> Row:
