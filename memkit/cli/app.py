@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from memkit.cli import adapters, copies, servers, show
-from memkit.errors import InvalidInput, NotAStore
-from memkit.memory import Memory
+from memkit.cli.opening import open_store, there
+from memkit.errors import InvalidInput
 from memkit.models import to_json
-from memkit.runtime import portability, store_embedder
+from memkit.runtime import portability
 from memkit.runtime.reembed import adopt_embedder, to_adopt
 
 app = typer.Typer(
@@ -39,31 +39,6 @@ Embedder = Annotated[
 
 
 DEFAULT_STORE = Path("./memory")
-
-
-def open_store(
-    store: Path,
-    model: str | None = None,
-    base_url: str | None = None,
-    embedder: str | None = None,
-    *,
-    create: bool = False,
-    embeds: bool = False,
-    redact: str | None = None,
-) -> Memory:
-    """Only what adds to a store may begin one: a mistyped path is an error, not an empty store. What embeds nothing
-    works for every store, whatever its embedder is: no model is loaded."""
-    if not create:
-        there(store)
-    options: dict[str, Any] = {"base_url": base_url} if base_url else {}
-    chosen = store_embedder.embedder_for(store, embedder, embeds=embeds)
-    # Turns that the app accepted are the app's to decide, with its own model: looking at a store decides nothing.
-    return Memory(store, model=model, embedder=chosen, redact=redact, config={"workers": 0}, **options)
-
-
-def there(store: Path) -> None:
-    if not (store / "memkit.json").exists():
-        raise NotAStore(f"there is no store at {store}", fix="check --store, or begin one with `memkit add`")
 
 
 def read_piped() -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from memkit.cli import show
+from memkit.cli.opening import open_store
 from memkit.cli.servers import DEFAULT_STORE, Store
 from memkit.runtime import copies
 
@@ -18,8 +19,6 @@ def backup(
     path: Annotated[Path, typer.Argument(help="A new folder.")], store: Store = DEFAULT_STORE, json: Json = False
 ) -> None:
     """Copy the store as it is at one moment, while others use it. Never copy its files by hand."""
-    from memkit.cli.app import open_store
-
     with open_store(store) as memory:
         seq = memory.backup(path)
     _tell(seq, path, json)

@@ -168,7 +168,7 @@ class Journal(JournalReader):
     def _replay(self, tx: Tx, intake_id: str) -> Accepted:
         state = intakes.read_state(tx, intake_id)
         assert state is not None
-        return Accepted(state, tuple(_ops_of(tx, intake_id)), replayed=True)
+        return Accepted(state, tuple(oplog.ops_of(tx, intake_id)), replayed=True)
 
     def claim_next(self, bank: Bank | None = None) -> Claim | None:
         """The oldest intake that nobody alive is deciding and that is the first undecided one of its bank."""
@@ -422,22 +422,6 @@ def _create(path: Path) -> JSON:
             return marker
     finally:
         locks.close()
-
-
-def _ops_of(tx: Tx, intake_id: str) -> list[Op]:
-    return oplog.read_ops(
-        tx,
-        bank=None,
-        user_id=None,
-        after=0,
-        upto=None,
-        limit=None,
-        memory_id=None,
-        intake_id=intake_id,
-        op_id=None,
-        newest_first=False,
-        words=True,
-    )
 
 
 _JOURNALS: weakref.WeakSet[Journal] = weakref.WeakSet()

@@ -193,3 +193,20 @@ def read_origins(tx: Tx, first: int, last: int) -> dict[int, str]:
         (first, last),
     )
     return {row[0]: row[1] for row in rows}
+
+
+def ops_of(tx: Tx, intake_id: str) -> list[Op]:
+    """What became of one intake."""
+    return read_ops(
+        tx,
+        bank=None,
+        user_id=None,
+        after=0,
+        upto=None,
+        limit=None,
+        memory_id=None,
+        intake_id=intake_id,
+        op_id=None,
+        newest_first=False,
+        words=True,
+    )

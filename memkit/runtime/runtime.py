@@ -29,7 +29,7 @@ from memkit.runtime.redaction import redact_of
 from memkit.runtime.sealer import Sealer
 from memkit.runtime.store_embedder import check_embedder, is_named, own_embedder
 from memkit.runtime.traces import TraceBuffer
-from memkit.runtime.waiting import undecided
+from memkit.runtime.waiting import say_undecided
 from memkit.seams.clock import Clock, Ids, RandomIds, SystemClock
 from memkit.seams.embedder import close_embedder
 
@@ -367,7 +367,7 @@ class Runtime:
                 self.writer.process(claim)
             elif self._owed() or ("workers" in self.__dict__ and self.workers.busy):
                 if time.monotonic() > deadline:
-                    raise undecided(pending, self.config.wait_s)
+                    raise say_undecided(pending, self.config.wait_s)
                 self.journal.wait_change(self.config.poll_s)
             else:
                 return

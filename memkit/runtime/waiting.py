@@ -5,7 +5,7 @@ from __future__ import annotations
 from memkit.errors import StoreBusy
 
 
-def undecided(count: int, patience: float) -> StoreBusy:
+def say_undecided(count: int, patience: float) -> StoreBusy:
     return StoreBusy(
         f"{count} turns are still undecided, and none was decided within {patience:g} s",
         why="another thread or process is deciding them, with a model that does not answer; nothing is lost",

@@ -1,5 +1,5 @@
-"""Any file of a store is damaged anywhere: every verb answers rightly or raises an error of ours; what is wrong is told.
-A failing run names its seed."""
+"""Any file of a store is damaged anywhere: every verb answers rightly or raises an error of ours,
+and what is wrong is told. A failing run names its seed."""
 
 from __future__ import annotations
 
