@@ -1,0 +1,32 @@
+"""Rows of `models` about data and learning: what a hosted model's log teaches, whether labels say what was meant, what
+replies earn, and the way out to other trainers and back."""
+
+from __future__ import annotations
+
+from memkit_train.rl.algorithms import grpo
+from memkit_train.rl.algorithms.values import ScoredEpisode, ScoredStep
+from tests.bench._table import Row
+
+
+def refused_replies(full: bool) -> list[Row]:
+    """A reply that was refused, and mended by a re-ask, among clean ones that changed nothing."""
+    refused, clean = (ScoredStep((9,), (ids,), None, refused=ids == 1) for ids in (1, 2))
+    praised: list[float] = []
+    blamed: list[float] = []
+    for others in range(1, 8):
+        for earned in (0.0, 0.1, 0.4):
+            group = [ScoredEpisode((refused,), 1.0, "state")]
+            rows, _ = grpo.episode_rows([*group, *[ScoredEpisode((clean,), earned, "state")] * others])
+            praised += [_number(row.advantage) for row in rows if row.completion_ids == (1,)]
+            blamed += [_number(row.advantage) for row in rows if row.completion_ids == (2,)]
+    most, least = max(praised), min(blamed)
+    note = f"{len(praised)} groups of 2 to 8 in which the re-ask earned 1"
+    return [
+        Row("advantage of a refused reply, at most", most, "", "≤ 0", most <= 0, note),
+        Row("… of a clean NOOP in its group, at least", least, "", "≥ 0", least >= 0, f"{len(blamed)} of them"),
+    ]
+
+
+def _number(advantage: float | tuple[float, ...]) -> float:
+    assert not isinstance(advantage, tuple)
+    return advantage

@@ -1,0 +1,23 @@
+"""From a hosted model's log to an adapter of one's own, and what real architectures ask of the trainer.
+
+Each part is a function of `full` that returns its rows; one that cannot run counts as missed. `--full` adds seeds and
+writes RESULTS.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tests.bench import _models_data as data
+from tests.bench._results import record
+from tests.bench._rl_lab import guarded
+from tests.bench._table import Row
+
+PARTS: Sequence[Callable[[bool], list[Row]]] = (data.refused_replies,)
+
+
+def run(full: bool = False) -> list[Row]:
+    rows = guarded(PARTS, full)
+    if full:
+        record("python -m tests.bench models --full", rows)
+    return rows
