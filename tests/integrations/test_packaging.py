@@ -13,8 +13,10 @@ from tests.test_house import COMES_WITH, IMPORT_NAMES, PROJECT, ROOT, declared, 
 
 INTEGRATIONS = ROOT / "integrations"
 PLUGS = sorted(path.name for path in INTEGRATIONS.glob("memkit_*") if (path / "__init__.py").is_file())
-EXTRAS = {"memkit_openai": ["openai", "anthropic", "proxy"], "memkit_migrate": []}
+EXTRAS = {"memkit_openai": ["openai", "anthropic", "proxy"], "memkit_migrate": [], "memkit_http": ["ui"]}
 """Where they differ from the plug's own name."""
+SHARED = ("memkit_plug", "memkit_http")
+"""What plugs stand on."""
 ALSO = {"memkit_mcp": {"pydantic"}, "memkit_otel": {"opentelemetry"}, "memkit_agents": {"agents"}}
 
 
@@ -28,7 +30,7 @@ def extras(plug: str) -> list[str]:
 def test_a_plug_imports_its_own_extra_and_no_other_plug(plug: str) -> None:
     allowed = declared(*extras(plug)) | ALSO.get(plug, set()) | set(IMPORT_NAMES.values())
     allowed |= {name for name, owner in COMES_WITH.items() if owner in allowed}
-    allowed |= set(sys.stdlib_module_names) | {"memkit", "memkit_plug", plug}
+    allowed |= set(sys.stdlib_module_names) | {"memkit", *SHARED, plug}
     foreign = [
         f"{where(path, line)}: {module}"
         for path in sorted((INTEGRATIONS / plug).rglob("*.py"))
@@ -43,12 +45,10 @@ def _comes_with(module: str, allowed: set[str]) -> bool:
     return any(name.split("_")[0] == module.split(".")[0].split("_")[0] for name in allowed if name != "memkit")
 
 
-@pytest.mark.parametrize("plug", ["memkit_mcp", "memkit_openai", "memkit_otel", "memkit_migrate"])
+@pytest.mark.parametrize("plug", ["memkit_mcp", "memkit_openai", "memkit_otel", "memkit_migrate", "memkit_http"])
 def test_naming_a_plug_loads_no_sdk(plug: str) -> None:
     """So that `memkit serve` can say what is missing, and an MCP client is answered while the SDK loads."""
-    program = (
-        f"import sys, {plug}; print(*(set(sys.modules) & {{'mcp', 'openai', 'anthropic', 'opentelemetry', 'httpx'}}))"
-    )
+    program = f"import sys, {plug}; print(*(set(sys.modules) & {{'mcp', 'openai', 'anthropic', 'opentelemetry', 'httpx', 'starlette'}}))"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=ENV)
     assert run.stdout.split() == []
 

@@ -1,0 +1,48 @@
+"""Listening: the port is taken first, so that what is printed is true, and a port in use is told in words."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+from typing import TYPE_CHECKING
+
+from memkit.errors import InvalidConfig, MissingExtra
+from memkit.inputs import whole_number
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+
+def need(who: str, extra: str, *packages: str) -> None:
+    """Before anything is opened."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra(f"{who} needs the package {package}", fix=f'pip install "memkit[{extra}]"')
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 takes any free one."""
+    whole_number(port, "port", 0, 65_535)
+    found = None
+    try:
+        family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        found = socket.socket(family, kind, number)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+    except (OSError, UnicodeError) as error:
+        if found is not None:
+            found.close()
+        raise InvalidConfig(
+            f"nothing can listen at {host}:{port}",
+            why=getattr(error, "strerror", None) or str(error),
+            fix="choose another --port (0 takes any free one), or stop what uses it",
+        ) from None
+    return found
+
+
+def listen(app: ASGIApp, at: socket.socket) -> None:
+    """Until the process is told to stop."""
+    import uvicorn
+
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
+    uvicorn.Server(config).run(sockets=[at])
