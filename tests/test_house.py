@@ -363,6 +363,43 @@ def test_errors_are_drawn_as_they_are() -> None:
     assert drawn == defined
 
 
+SURFACE = {
+    "memkit": "AsyncMemory Config Memory Message __version__",
+    "memkit_train": "",
+    "integrations/memkit_agents": "MemkitHooks MemkitSession",
+    "integrations/memkit_anthropic": "AsyncMemkitMemoryTool MemkitMemoryTool",
+    "integrations/memkit_langchain": "MemkitMiddleware MemkitRetriever",
+    "integrations/memkit_langgraph": "MemkitStore",
+    "integrations/memkit_llamaindex": "MemkitMemoryBlock",
+    "integrations/memkit_mcp": "build_server http_app serve_http serve_stdio",
+    "integrations/memkit_migrate": "Foreign MoveReport Unreadable from_jsonl from_langgraph from_mem0 migrate run",
+    "integrations/memkit_openai": "proxy_app serve_proxy trace_id wrap",
+    "integrations/memkit_otel": "instrument uninstrument",
+    "integrations/memkit_pydantic_ai": "MemkitCapability MemkitMemoryStore",
+}
+"""What each package offers at its top: who adds to it or takes from it says so here."""
+KITS = {"memkit_plug", "memkit_http"}
+"""What plugs and servers share: not for apps."""
+
+
+def test_each_package_offers_just_what_it_promises() -> None:
+    plugs = (path.name for path in (ROOT / "integrations").iterdir() if path.name not in KITS)
+    packages = ["memkit", "memkit_train", *(f"integrations/{name}" for name in plugs)]
+    offered: dict[str, str] = {}
+    for package in packages:
+        if not (ROOT / package / "__init__.py").is_file():
+            continue
+        names: list[str] = []
+        for node in tree(ROOT / package / "__init__.py").body:
+            if isinstance(node, ast.Assign) and "__all__" in {ast.unparse(target) for target in node.targets}:
+                names = ast.literal_eval(node.value)
+        offered[package] = " ".join(sorted(names))
+    assert offered == SURFACE
+    import memkit
+
+    assert [name for name in memkit.__all__ if not hasattr(memkit, name)] == []
+
+
 def test_no_two_classes_have_one_name() -> None:
     homes: defaultdict[str, list[str]] = defaultdict(list)
     for path in sources("memkit", "memkit_train", "integrations"):
