@@ -33,7 +33,10 @@ RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """The values that vLLM accepts for --max-lora-rank."""
 _REPLICA_NATS = 0.05
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_MODULES = frozenset({"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"})
+_MODULES = frozenset(
+    {"q_proj", "k_proj", "v_proj", "qkv_proj", "o_proj", "gate_proj", "up_proj", "gate_up_proj", "down_proj"}
+)
+"""`qkv_proj` and `gate_up_proj`: as Phi-3 names them."""
 
 
 class VLLMHost:

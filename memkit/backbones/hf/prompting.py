@@ -1,6 +1,8 @@
 """Chat messages to token ids, with the model's own template, and what identifies tokenizer and template.
 
-Used by the runtime and by the trainer: the same messages give the same tokens.
+Used by the runtime and by the trainer: the same messages give the same tokens, on any day. Some templates (Llama 3.2,
+SmolLM3, Granite) print today's date; what is learned from a log tomorrow must be what was read today, so they are given
+one date for ever. Memories and turns carry dates of their own.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
 from jinja2.exceptions import TemplateError
@@ -23,6 +26,9 @@ PLAIN_TEMPLATE = (
 """For base checkpoints, which come without a chat template."""
 _TEMPLATE_OPTIONS: dict[str, Any] = {"enable_thinking": False}
 """Replies are short lines in a fixed format; templates that know the switch open no reasoning block."""
+PINNED_DATE = date(2024, 7, 26)
+"""What Llama's templates print where they cannot ask for the day."""
+_DIRECTIVES = ("%-d", "%Y", "%y", "%m", "%d", "%b", "%B", "%a", "%A", "%j", "%H", "%I", "%M", "%S", "%p")
 
 
 class Prompter:
@@ -36,19 +42,20 @@ class Prompter:
         controls = {token.content for token in added if token.special or token.content.startswith("<")}
         self._controls = sorted((control for control in controls if len(control) > 2), key=len, reverse=True)
 
-    def ids(self, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
+    def ids(self, messages: Sequence[ChatMessage], *, on: date = PINNED_DATE) -> tuple[int, ...]:
+        """`on`: the day that a template which prints one shall print."""
         with self._lock:
-            return tuple(self.tokenizer(self.text(messages), add_special_tokens=False)["input_ids"])
+            return tuple(self.tokenizer(self.text(messages, on=on), add_special_tokens=False)["input_ids"])
 
-    def text(self, messages: Sequence[ChatMessage]) -> str:
+    def text(self, messages: Sequence[ChatMessage], *, on: date = PINNED_DATE) -> str:
         chat = [{"role": message.role, "content": self._harmless(message.content)} for message in messages]
         try:
-            return self._apply(chat)
+            return self._apply(chat, on)
         except TemplateError:
-            return self._apply(_without_system(chat))  # some templates know no system role
+            return self._apply(_without_system(chat), on)  # some templates know no system role
 
     def template_digest(self) -> str:
-        return _digest(self._template + json.dumps(_TEMPLATE_OPTIONS, sort_keys=True))
+        return _digest(_dated(self._template, PINNED_DATE) + json.dumps(_TEMPLATE_OPTIONS, sort_keys=True))
 
     def tokenizer_digest(self, stop_ids: frozenset[int]) -> str:
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
@@ -60,10 +67,10 @@ class Prompter:
             content.pop("padding", None)
         return _digest(json.dumps([content, sorted(stop_ids)], sort_keys=True, ensure_ascii=False))
 
-    def _apply(self, chat: list[dict[str, str]]) -> str:
+    def _apply(self, chat: list[dict[str, str]], on: date) -> str:
         return self.tokenizer.apply_chat_template(
             chat,
-            chat_template=self._template,
+            chat_template=_dated(self._template, on),
             tokenize=False,
             add_generation_prompt=True,
             **_TEMPLATE_OPTIONS,
@@ -84,6 +91,14 @@ def _template_of(tokenizer: Any) -> str:
     if template is not None and not isinstance(template, str):
         raise InvalidConfig("the tokenizer's chat template is not text", fix="save one template under `chat_template`")
     return template or PLAIN_TEMPLATE
+
+
+def _dated(template: str, on: date) -> str:
+    """The template with a clock that stands still. One that never asks keeps its digest."""
+    if "strftime_now" not in template:
+        return template
+    told = "".join(f" | replace('{one}', '{on.strftime(one)}')" for one in _DIRECTIVES)
+    return f"{{%- macro strftime_now(format) -%}}{{{{ format{told} }}}}{{%- endmacro -%}}{template}"
 
 
 def _without_system(chat: list[dict[str, str]]) -> list[dict[str, str]]:
