@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from memkit.adapters import AdapterSet
     from memkit.runtime.open_bank import OpenBank
     from memkit.user import UserMemory
+    from memkit.views import Views
 
 # Aliases, because inside the class `list` is a verb.
 Ops = list[Op]
@@ -276,23 +277,15 @@ class Memory:
         done to the words of a turn is told for its id."""
         if limit is not None:
             whole_number(limit, "limit", 1, 1_000_000)
-        return self._runtime.alive().journal.ops(
-            user_id=scope_id(user_id, "user_id"),
-            memory_id=None if memory_id is None else scope_id(memory_id, "memory_id"),
-            limit=limit,
-            words=memory_id is not None,
-        )
+        user, memory = scope_id(user_id, "user_id"), None if memory_id is None else scope_id(memory_id, "memory_id")
+        return self._runtime.alive().journal.ops(user_id=user, memory_id=memory, limit=limit, words=memory is not None)
 
     @verb
     def decisions(self, *, user_id: str, trace_id: str | None = None, last: int = 20) -> Decisions:
         """The newest decisions, oldest first: what was said, shown, replied, applied or refused, by which adapter, at
         what cost. Each is the versioned trajectory record that training reads."""
-        return care.decisions(
-            self._runtime.alive(),
-            scope_id(user_id, "user_id"),
-            None if trace_id is None else scope_id(trace_id, "trace_id"),
-            whole_number(last, "last", 1, 100_000),
-        )
+        user, trace = scope_id(user_id, "user_id"), None if trace_id is None else scope_id(trace_id, "trace_id")
+        return care.decisions(self._runtime.alive(), user, trace, whole_number(last, "last", 1, 100_000))
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
@@ -328,6 +321,13 @@ class Memory:
     def adapters(self) -> AdapterSet:
         """Which adapter serves: promote, roll back, canary, shadow."""
         return self._runtime.alive().adapters
+
+    @property
+    def views(self) -> Views:
+        """What a person looks at: who is remembered, what became of what was said, why it was answered so."""
+        from memkit.views import Views
+
+        return Views(self._runtime.alive)
 
     # ---- keeping house -------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ LAYERS = (
     {"net", "embedders"},
     {"journal", "store", "backbones", "adapters"},
     {"runtime"},
+    {"views"},
     {"memory", "async_memory", "user"},
     {"cli", "__main__"},
 )

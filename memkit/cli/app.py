@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from memkit.cli import adapters, copies, servers, show
+from memkit.cli import adapters, copies, look, servers, show
 from memkit.cli.opening import open_store, there
 from memkit.errors import InvalidInput
 from memkit.models import to_json
@@ -23,7 +23,7 @@ app = typer.Typer(
     help="Memory that learns from its own use. Start with: memkit demo",
 )
 app.add_typer(adapters.app, name="adapters")
-for command in (servers.serve, servers.proxy, copies.backup, copies.restore):
+for command in (servers.serve, servers.proxy, copies.backup, copies.restore, look.users, look.why):
     app.command()(command)
 
 Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store.")]
@@ -394,13 +394,17 @@ def log(
     store: Store = DEFAULT_STORE,
     trace: Annotated[str | None, typer.Option("--trace", help="Only what this add led to.")] = None,
     last: Annotated[int, typer.Option("--last", help="How many decisions.")] = 5,
+    grep: Annotated[str, typer.Option("--grep", help="Only what says this.")] = "",
+    asked: Annotated[bool, typer.Option("--asked", help="Searches, contexts and answers, with their thumbs.")] = False,
     json: Json = False,
 ) -> None:
     """The story of decisions: what was said, what was shown, what was decided, what came of it."""
     from memkit.cli import log as story
 
+    if asked:
+        raise typer.Exit(look.tell_asked(store, user, last, grep, json))
     with open_store(store) as memory:
-        decisions = story.read(memory, user, trace, last)
+        decisions = story.read(memory, user, trace, last, grep)
     if json:
         for decision in decisions:
             sys.stdout.write(to_json(decision) + "\n")

@@ -12,8 +12,10 @@ from memkit.models import JSON, WORDS_NOT_KEPT
 _NOT_KEPT = f"({WORDS_NOT_KEPT})"
 
 
-def read(memory: Memory, user_id: str, trace_id: str | None, last: int) -> list[JSON]:
-    """The newest decisions, oldest first, each with its turns and the ops it led to."""
+def read(memory: Memory, user_id: str, trace_id: str | None, last: int, grep: str = "") -> list[JSON]:
+    """The newest decisions (that say `grep`), oldest first, each with its turns and the ops it led to."""
+    if grep and trace_id is None:
+        return list(reversed(memory.views.decisions(user_id, limit=last, grep=grep).items))
     return memory.decisions(user_id=user_id, trace_id=trace_id, last=last)
 
 

@@ -160,3 +160,19 @@ def read_users(tx: Tx) -> list[UserInfo]:
             seen.trainable and bool(trainable),
         )
     return list(users.values())
+
+
+_COUNTED = {
+    "said": "SELECT created_at AS at FROM intakes ORDER BY n DESC LIMIT ?",
+    "changed": "SELECT recorded_at AS at FROM ops WHERE action <> 3 AND cause IS NOT 'said' ORDER BY seq DESC LIMIT ?",
+    "decided": "SELECT created_at AS at FROM decisions ORDER BY n DESC LIMIT ?",
+    "asked": "SELECT created_at AS at FROM traces ORDER BY n DESC LIMIT ?",
+    "answered": "SELECT created_at AS at FROM traces WHERE kind = 'answer' ORDER BY n DESC LIMIT ?",
+    "rated": "SELECT created_at AS at FROM feedback ORDER BY n DESC LIMIT ?",
+}
+_BY_DAY = "SELECT t.at / 86400000000, count(*) FROM ({rows}) t GROUP BY 1 ORDER BY 1"
+
+
+def count_days(tx: Tx, newest: int) -> dict[str, dict[int, int]]:
+    """What happened → day since 1970 → how often, among the newest of each."""
+    return {what: dict(tx.all(_BY_DAY.format(rows=rows), (newest,))) for what, rows in _COUNTED.items()}

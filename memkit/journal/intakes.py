@@ -232,6 +232,23 @@ def next_numbers(tx: Tx, where: str, params: Sequence[Any], after: int, limit: i
     return [row[0] for row in tx.all(sql, [*params, after, limit])]
 
 
+def read_recent(tx: Tx, user_id: str, before: str | None, limit: int) -> list[IntakeState]:
+    """The newest intakes of a user, newest first; `before` is the id of the one to go on from."""
+    place = "" if before is None else " AND t.intake < (SELECT n FROM intakes WHERE intake_id = ?)"
+    rows = tx.all(
+        "SELECT DISTINCT t.intake FROM banks b JOIN turns t ON t.bank = b.id WHERE b.user_id = ?"
+        f"{place} ORDER BY t.intake DESC LIMIT ?",
+        [user_id, *([] if before is None else [before]), limit],
+    )
+    numbers = [row[0] for row in rows]
+    return read_states(tx, f"i.n IN ({marks(numbers)})", numbers)[::-1] if numbers else []
+
+
+def count_turns(tx: Tx, user_id: str) -> int:
+    row = tx.one("SELECT count(*) FROM banks b JOIN turns t ON t.bank = b.id WHERE b.user_id = ?", (user_id,))
+    return row[0] if row else 0
+
+
 def read_state(tx: Tx, intake_id: str) -> IntakeState | None:
     found = read_states(tx, "i.intake_id = ?", [intake_id])
     return found[0] if found else None

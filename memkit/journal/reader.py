@@ -46,6 +46,15 @@ class JournalReader:
         with self._engine.read() as tx:
             return intakes.read_states(tx, f"i.status = 2 AND {where}", params)
 
+    def recent_intakes(self, user_id: str, *, before: str | None = None, limit: int) -> list[IntakeState]:
+        """Newest first; `before` is the id of the one to go on from."""
+        with self._engine.read() as tx:
+            return intakes.read_recent(tx, user_id, before, limit)
+
+    def count_turns(self, user_id: str) -> int:
+        with self._engine.read() as tx:
+            return intakes.count_turns(tx, user_id)
+
     def iter_intakes(self, *, user_id: str | None = None) -> Iterator[IntakeState]:
         """Every intake in the order of arrival, a page at a time."""
         where, params = oplog.scope("b", None, user_id)
@@ -214,8 +223,8 @@ class JournalReader:
         newest_first: bool = False,
         gaps: bool = False,
     ) -> list[DecisionRecord]:
-        """In the order they were recorded; `after` is the decision id to go on from. gaps: one whose sealed payload
-        is gone comes with none."""
+        """In the order they were recorded, or newest first; `after` is the decision id to go on from. gaps: one whose
+        sealed payload is gone comes with none."""
         with self._engine.read() as tx:
             found = trail.read_decisions(
                 tx,
@@ -274,6 +283,11 @@ class JournalReader:
             yield from page
             after = page[-1].decision_id
 
+    def decision_ids(self, intake_id: str) -> list[str]:
+        """Of one intake, in order."""
+        with self._engine.read() as tx:
+            return trail.ids_of_intake(tx, intake_id)
+
     def decision_numbers(self, decision_ids: Collection[str]) -> list[int]:
         """Under which their payloads are sealed."""
         with self._engine.read() as tx:
@@ -299,6 +313,19 @@ class JournalReader:
             yield from page
             after = page[-1].trace_id
 
+    def recent_traces(
+        self, *, user_id: str | None = None, before: str | None = None, kinds: Sequence[str] | None = None, limit: int
+    ) -> list[Trace]:
+        """Newest first; `before` is the id of the one to go on from."""
+        with self._engine.read() as tx:
+            return trail.read_traces(
+                tx, user_id=user_id, trace_id=None, after=before, kinds=kinds, limit=limit, newest_first=True
+            )
+
+    def recent_feedback(self, limit: int) -> list[FeedbackRecord]:
+        with self._engine.read() as tx:
+            return trail.read_recent_feedback(tx, limit)
+
     def feedback_for(self, trace_id: str) -> list[FeedbackRecord]:
         with self._engine.read() as tx:
             return trail.read_feedback(tx, trace_id)
@@ -308,6 +335,11 @@ class JournalReader:
     def users(self) -> list[UserInfo]:
         with self._engine.read() as tx:
             return checking.read_users(tx)
+
+    def count_days(self, newest: int) -> dict[str, dict[int, int]]:
+        """said, changed, decided, asked, answered, rated → day since 1970 → how often, among the newest of each."""
+        with self._engine.read() as tx:
+            return checking.count_days(tx, newest)
 
     def meta_get(self, key: str) -> str | None:
         with self._engine.read(single=True) as tx:

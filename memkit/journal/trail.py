@@ -73,7 +73,7 @@ def read_decisions(
         if value is not None:
             where, params = f"{where} AND {column} = ?", [*params, value]
     if after is not None:
-        where = f"{where} AND d.n > (SELECT n FROM decisions WHERE decision_id = ?)"
+        where = f"{where} AND d.n {'<' if newest_first else '>'} (SELECT n FROM decisions WHERE decision_id = ?)"
         params.append(after)
     order = "DESC" if newest_first else "ASC"
     sql = f"{_DECISION} WHERE {where} ORDER BY d.n {order} LIMIT ?"
@@ -122,6 +122,14 @@ def numbers(tx: Tx, decision_ids: Iterable[str]) -> list[int]:
     return [row[0] for row in rows if row is not None]
 
 
+def ids_of_intake(tx: Tx, intake_id: str) -> list[str]:
+    rows = tx.all(
+        "SELECT decision_id FROM decisions WHERE intake = (SELECT n FROM intakes WHERE intake_id = ?) ORDER BY n",
+        (intake_id,),
+    )
+    return [row[0] for row in rows]
+
+
 def drop_payloads(tx: Tx, numbers: Sequence[int]) -> None:
     """An empty payload says: read it where it was sealed. Prompts that no other decision uses go with it."""
     for number in numbers:
@@ -159,15 +167,24 @@ def write_trace(tx: Tx, trace: Trace) -> None:
 
 
 def read_traces(
-    tx: Tx, *, user_id: str | None, trace_id: str | None, after: str | None, kinds: Sequence[str] | None, limit: int
+    tx: Tx,
+    *,
+    user_id: str | None,
+    trace_id: str | None,
+    after: str | None,
+    kinds: Sequence[str] | None,
+    limit: int,
+    newest_first: bool = False,
 ) -> list[Trace]:
     where, params = scope("b", None, user_id)
     if trace_id is not None:
         where, params = f"{where} AND t.trace_id = ?", [*params, trace_id]
     if after is not None:
-        where, params = f"{where} AND t.n > (SELECT n FROM traces WHERE trace_id = ?)", [*params, after]
+        where = f"{where} AND t.n {'<' if newest_first else '>'} (SELECT n FROM traces WHERE trace_id = ?)"
+        params = [*params, after]
     if kinds is not None:
         where, params = f"{where} AND t.kind IN ({','.join('?' * len(kinds))})", [*params, *kinds]
+    order = "DESC" if newest_first else "ASC"
     return [
         Trace(
             trace_id=row[1],
@@ -177,7 +194,7 @@ def read_traces(
             payload=unpack(row[6], f"trace {row[1]}"),
             created_at=from_micros(row[7]),
         )
-        for row in tx.all(f"{_TRACE} WHERE {where} ORDER BY t.n LIMIT ?", [*params, limit])
+        for row in tx.all(f"{_TRACE} WHERE {where} ORDER BY t.n {order} LIMIT ?", [*params, limit])
     ]
 
 
@@ -211,6 +228,14 @@ def read_feedback(tx: Tx, trace_id: str) -> list[FeedbackRecord]:
     rows: list[tuple[Any, ...]] = tx.all(
         "SELECT feedback_id, trace_id, payload, source, created_at FROM feedback WHERE trace_id = ? ORDER BY n",
         (trace_id,),
+    )
+    return [FeedbackRecord(row[0], row[1], json.loads(row[2]), row[3], from_micros(row[4])) for row in rows]
+
+
+def read_recent_feedback(tx: Tx, limit: int) -> list[FeedbackRecord]:
+    """Newest first, of all users."""
+    rows: list[tuple[Any, ...]] = tx.all(
+        "SELECT feedback_id, trace_id, payload, source, created_at FROM feedback ORDER BY n DESC LIMIT ?", (limit,)
     )
     return [FeedbackRecord(row[0], row[1], json.loads(row[2]), row[3], from_micros(row[4])) for row in rows]
 

@@ -268,10 +268,11 @@ def decisions(runtime: Runtime, user_id: str, trace_id: str | None, last: int) -
             return []  # a search or context decides nothing
         trace_id = None
     found = journal.decisions(user_id=user_id, intake_id=trace_id, decision_id=answered, limit=last, newest_first=True)
-    return [_told(runtime, record) for record in reversed(found)]
+    return [tell_decision(runtime, record) for record in reversed(found)]
 
 
-def _told(runtime: Runtime, record: DecisionRecord) -> JSON:
+def tell_decision(runtime: Runtime, record: DecisionRecord) -> JSON:
+    """The logged record, with the words that its ids stand for."""
     journal, payload = runtime.journal, record.payload
     turns = journal.turns(turn_ids=payload["source_turns"]) if payload["source_turns"] else []
     of_turn = journal.ops(intake_id=record.intake_id) if record.intake_id else []

@@ -65,6 +65,10 @@ class Asking:
         self._clock, self._ids, self._route, self._weights = clock, ids, route, weights
         self._deciding, self._watched = deciding, watched
 
+    def look(self, ask: ReadRequest) -> Hits:
+        """A search that leaves no trace: for whoever looks at a store, and uses nothing of it."""
+        return Hits(self._hits(ask, self._relevant(self._rank(ask)[1], ask.min_score)))
+
     def search(self, ask: ReadRequest) -> Hits:
         live, scored, selection = self._rank(ask)
         scored = self._relevant(scored, ask.min_score)

@@ -48,7 +48,8 @@ def _comes_with(module: str, allowed: set[str]) -> bool:
 @pytest.mark.parametrize("plug", ["memkit_mcp", "memkit_openai", "memkit_otel", "memkit_migrate", "memkit_http"])
 def test_naming_a_plug_loads_no_sdk(plug: str) -> None:
     """So that `memkit serve` can say what is missing, and an MCP client is answered while the SDK loads."""
-    program = f"import sys, {plug}; print(*(set(sys.modules) & {{'mcp', 'openai', 'anthropic', 'opentelemetry', 'httpx', 'starlette'}}))"
+    sdks = {"mcp", "openai", "anthropic", "opentelemetry", "httpx", "starlette"}
+    program = f"import sys, {plug}; print(*(set(sys.modules) & {sdks}))"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=ENV)
     assert run.stdout.split() == []
 

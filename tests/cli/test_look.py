@@ -1,0 +1,51 @@
+"""`memkit users`, `memkit why` and `memkit log --grep/--asked`: looking at a store from the terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from memkit import Memory
+from memkit.cli.app import app
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    with Memory(tmp_path / "store") as memory:
+        memory.add("I am allergic to peanuts.", user_id="ana")
+        memory.add("lol ok whatever", user_id="ana")
+        memory.add("I own a tent.", user_id="bob")
+        hits = memory.search("may Ana eat peanuts?", user_id="ana")
+        memory.feedback(hits.trace_id, user_id="ana", label="down")
+    return tmp_path / "store"
+
+
+def say(store: Path, *words: str, code: int = 0) -> str:
+    told = CliRunner().invoke(app, [*words, "--store", str(store)])
+    assert told.exit_code == code, told.output
+    return told.stdout
+
+
+def test_why_says_in_words_and_in_json_what_became_of_it(store: Path) -> None:
+    assert "small talk" in say(store, "why", "ana", "lol whatever")
+    assert "It is remembered." in say(store, "why", "ana", "peanuts")
+    found = json.loads(say(store, "why", "ana", "Paris", "--json"))
+    assert (found["turns"], found["searched"]) == ([], 2)
+
+
+def test_users_are_listed_and_narrowed(store: Path) -> None:
+    lines = say(store, "users").splitlines()
+    assert [line.split("\t")[:3] for line in lines[1:]] == [["ana", "1", "2"], ["bob", "1", "1"]]
+    assert [one["user_id"] for one in json.loads(say(store, "users", "--grep", "BO", "--json"))] == ["bob"]
+    say(store, "users", "--grep", "nobody", code=4)
+
+
+def test_the_log_is_narrowed_and_shows_questions_with_their_thumbs(store: Path) -> None:
+    assert "peanuts" in say(store, "log", "--user", "ana", "--grep", "peanut")
+    say(store, "log", "--user", "ana", "--grep", "Paris", code=4)
+    (one,) = json.loads(say(store, "log", "--user", "ana", "--asked", "--json"))
+    assert (one["question"], one["feedback"][0]["good"]) == ("may Ana eat peanuts?", False)
+    assert "down" in say(store, "log", "--user", "ana", "--asked")
