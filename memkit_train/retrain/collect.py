@@ -17,22 +17,27 @@ from memkit_train.credit.inspect import need_credits, need_labels
 from memkit_train.credit.label_noise import CreditedDecision, find_doubtful
 from memkit_train.credit.labels import labels, said_at
 from memkit_train.credit.questions import episode_probes
-from memkit_train.credit.rows import rows, scores
+from memkit_train.credit.rows import scores
 from memkit_train.credit.topics import Topics
 from memkit_train.errors import NoRows, WrongTemplate
 from memkit_train.log.bundle import MANIFEST, BundleSource
 from memkit_train.log.records import Credit, Decision, Label
 from memkit_train.log.source import StoreSource, Watermark, need_users
 from memkit_train.log.splits import Split, check_leaks
+from memkit_train.replay.env import Env
+from memkit_train.replay.rewrite import Rewriter
+from memkit_train.replay.served_with import served_with
 from memkit_train.retrain.config import TrainConfig
+from memkit_train.retrain.rendered import list_imitated, render
 from memkit_train.rewards.trial import HeldOut, held_out
-from memkit_train.rows import AnyRow, good
+from memkit_train.rows import GOOD, AnyRow, TokenRow, list_chosen, list_written
 
 _VALIDATION = 0x5EED
 _SAMPLED = 32
 _GUARD = frozenset({"duplicate", "chitchat"})
 SERVED = "compact"
-"""The style of the in-process backbone: what replay, the gate and an adapter's manifest ask for."""
+"""The style of the in-process backbone: what rows are written in, and what replay, the gate and an adapter's manifest
+ask for."""
 
 
 @dataclass(slots=True)
@@ -49,6 +54,8 @@ class Collected:
     labelled: datetime | None = None
     """When the newest label was made."""
     counts: dict[str, int] = field(default_factory=dict[str, int])
+    left_out: Counter[str] = field(default_factory=Counter[str])
+    """Decisions that cannot be written as the trained roles would be asked for them, by reason."""
 
     def to_json(self) -> JSON:
         return {
@@ -90,8 +97,7 @@ def _aside(config: TrainConfig) -> Split | None:
 
 
 def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now: datetime) -> Collected:
-    """Refuses, with the reason, what nothing can be learned from. Decisions in another style than the trained model is
-    served with are left out, and counted: its prompts would be ones that it never reads again."""
+    """Refuses, with the reason, what nothing can be learned from."""
     train, _ = sides(source, config)
     watermark, topics = source.watermark(), learn_topics(source, train)
     out, said, credits = Collected(watermark=watermark), list[Label](), list[Credit]()
@@ -101,6 +107,7 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
     cases: list[CreditedDecision] = []
     sampled: list[Decision] = []
     asked: Counter[tuple[str, str]] = Counter()
+    every, rewriter = config.method.imitates_all, Rewriter(Env(embedder, served_with(source, config.data)), SERVED)
     for episode in source.trajectories(train):
         reading = Crediting(episode, topics, embedder)
         credited = reading.run()
@@ -111,10 +118,7 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
         dropped += credited.dropped
         styles = {one.decision_id: one.style for one in episode.decisions}
         asked.update({one.decision_id: (one.role, styles[one.decision_id]) for one in credited.credits}.values())
-        scored = scores(
-            one for one in credited.credits if one.role in config.data.roles and styles[one.decision_id] == SERVED
-        )
-        sampled += [one for one in episode.decisions if one.prompt_ids and one.decision_id in scored][:1]
+        scored = scores(credited.credits)
         mine: list[AnyRow]
         if config.model.is_small:
             of_roles = [one for one in credited.credits if one.role in config.data.roles]
@@ -123,19 +127,26 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
             out.replay += others
             found += taught
         else:
-            mine = list(rows(episode.decisions, source.subject, scored, now=now))
-            guards = {ref for ref, one in scored.items() if set(one.whys) <= _GUARD}
+            labelled = [one for one in credited.credits if not (every and one.why in _GUARD)]
+            written, left_out = render(episode, labelled, rewriter, config.data.roles, every=every, now=now)
+            out.left_out += left_out
+            mine = list(written)
+            guards = set() if every else {ref for ref, one in scored.items() if set(one.whys) <= _GUARD}
             out.replay += [row for row in mine if row.ref in guards]
             found += [row for row in mine if row.ref not in guards]
+            own = {row.ref for row in written if isinstance(row, TokenRow)}
+            sampled += [one for one in episode.decisions if one.decision_id in own][:1]
+        taken = {row.ref for row in mine}
         cases += [
             CreditedDecision(ref, episode.subject, credited.marks[ref], one.y, one.weight)
             for ref, one in scored.items()
-            if ref in credited.marks
+            if ref in credited.marks and ref in taken
         ]
         if mine or config.method.amends or config.method.polish:
             out.subjects.append(episode.subject)
-    need_labels(said, answers=answers)
-    need_credits(credits, dropped)
+    if not every:
+        need_labels(said, answers=answers)
+        need_credits(credits, dropped)
     split = Split(config.data.split_seed, config.data.heldout_share)
     for one in filter(None, (split, _aside(config))):
         check_leaks((*found, *out.replay), (), one)
@@ -145,14 +156,7 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
     out.rows = found = [replace(row, weight=row.weight * less[row.user]) for row in kept]
     _same_prompts(config, sampled)
     if not config.method.amends:
-        if not found:
-            _asked_otherwise(config, asked)
-        if not good(found):
-            raise NoRows(
-                "there are no rows to imitate",
-                why=f"{len(found)} credited decisions, and none of them turned out well",
-                fix="look at the credits with `memkit-train inspect`, or set method.amends to mend the bad ones",
-            )
+        _need_rows(config, found, asked, out.left_out)
     out.counts = {
         "users": len(train),
         "answers": answers,
@@ -161,38 +165,34 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
         "rows": len(out.rows),
         "replay": len(out.replay),
         "doubted": len(doubts),
-        "other_style": sum(n for (role, style), n in asked.items() if role in config.data.roles and style != SERVED),
+        "left_out": out.left_out.total(),
         **{f"rows/{role}": n for role, n in Counter(row.role for row in out.rows).items()},
     }
     return out
 
 
-def _asked_otherwise(config: TrainConfig, asked: Mapping[tuple[str, str], int]) -> None:
-    """Refuses where labels did reach decisions: in a style that is not served, or in roles that are not trained."""
-    roles = config.data.roles
-    mode = "fused" if "fused" in roles else "split"
-    reopen = (
-        f"open the store that is learned from with Memory(…, mode={mode!r}, style={SERVED!r}) beside model= (a hosted "
-        "model or a plain function is asked in one fused call and in json otherwise), and collect new answers"
-    )
-    of_trained = {(role, style): n for (role, style), n in asked.items() if role in roles}
-    other = sum(n for (_, style), n in of_trained.items() if style != SERVED)
-    if other:
-        raise WrongTemplate(
-            f"{other} of {sum(of_trained.values())} credited decisions of {', '.join(roles)} were asked in the json "
-            "style",
-            why=f"an adapter is replayed, gated and served with {SERVED} prompts: it would be trained on others",
-            fix=reopen,
-        )
-    if asked and not of_trained:
-        found = sorted({role for role, _ in asked})
-        fix = reopen if "fused" in found and mode == "split" else f"set data.roles to [{', '.join(found)}]"
-        if ("fused", SERVED) in asked:
-            fix = "set data.roles to [fused] and data.mode to fused"
+def _need_rows(
+    config: TrainConfig, found: Sequence[AnyRow], asked: Mapping[tuple[str, str], int], left_out: Mapping[str, int]
+) -> None:
+    roles = ", ".join(config.data.roles)
+    if left_out and not found:
         raise NoRows(
-            f"no label leads to a decision of {', '.join(roles)}, which data.roles trains",
+            f"nothing can be written as {roles} would be asked for it",
+            why=", ".join(f"{reason}: {count}" for reason, count in left_out.items()),
+            fix="`memkit-train inspect` counts what each role can learn; set data.roles to one that can",
+        )
+    if asked and not found:
+        raise NoRows(
+            f"no label leads to a decision of {roles}, which data.roles trains",
             why="they lead to: " + ", ".join(f"{role} ({style}) {n}" for (role, style), n in sorted(asked.items())),
-            fix=fix,
+            fix=f"set data.roles to [{', '.join(sorted({role for role, _ in asked}))}]",
+        )
+    good_ones = list_chosen(found) or list_imitated(list_written(found), every=config.method.imitates_all)
+    if not any(row.reward is None or row.reward >= GOOD for row in good_ones):
+        raise NoRows(
+            "there are no rows to imitate",
+            why=f"{len(found)} credited decisions, and none of them turned out well",
+            fix="look at the credits with `memkit-train inspect`, or set method.amends to mend the bad ones",
         )
 
 

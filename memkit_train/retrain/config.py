@@ -86,7 +86,9 @@ class ModelConfig(Section):
 
 
 class MethodConfig(Section):
-    name: Literal["sft"] = "sft"
+    name: Literal["sft", "distil"] = "sft"
+    """sft: the decisions that a label calls good. distil: all that a hosted model or a function decided, but for those
+    that turned out badly; those that turned out well count up to twice as much. Needs no labels."""
     amends: Annotated[int, Field(ge=0, le=64)] = 0
     """Samples that are drawn of each blamed decision, to find one that mends the answer, and to learn that beside the
     log. 0: the log alone. For short answers: what an app worded itself the frozen answerer will not say again,
@@ -111,6 +113,11 @@ class MethodConfig(Section):
     save_steps: Annotated[int, Field(ge=0)] = 50
     report_to: str = "none"
     """none, trackio, wandb, tensorboard, …: passed through to transformers."""
+
+    @property
+    def imitates_all(self) -> bool:
+        """Also what nobody rated."""
+        return self.name == "distil"
 
     def options(self) -> dict[str, Any]:
         """What was set, for the method's own configuration."""

@@ -17,10 +17,11 @@ from memkit.errors import InvalidConfig
 from memkit.models import JSON
 from memkit_train.credit.questions import ENOUGH, ENOUGH_USERS
 from memkit_train.errors import DataError
-from memkit_train.retrain.collect import Collected, collect, open_source, sides
+from memkit_train.retrain.collect import SERVED, Collected, collect, open_source, sides
 from memkit_train.retrain.config import TrainConfig
+from memkit_train.retrain.rendered import list_imitated
 from memkit_train.rl.sizing import size
-from memkit_train.rows import good, list_written
+from memkit_train.rows import list_written
 
 if TYPE_CHECKING:
     from memkit_train.learn.run import Prepared
@@ -102,15 +103,10 @@ def _log(config: TrainConfig) -> tuple[Collected | None, JSON, list[PlanFinding]
         try:
             found = collect(source, config, embedder, now=datetime.now(UTC))
             data = dict(found.counts)
-            if other := data.get("other_style"):
-                findings.append(
-                    PlanFinding(
-                        "warning",
-                        f"{other} credited decisions are left out: they were asked in the "
-                        "json style, and adapters are served with compact prompts",
-                        "open the model that decides with style='compact'",
-                    )
-                )
+            if found.left_out:
+                reasons = ", ".join(f"{reason} ({count})" for reason, count in found.left_out.most_common())
+                told = f"{found.left_out.total()} decisions are left out, written as {SERVED} prompts: {reasons}"
+                findings.append(PlanFinding("warning", told, "nothing, where they are few; else train another role"))
             _, held = sides(source, config)
             answers = sum(1 for user in held for _ in source.answers(user_id=user))
             data |= {"heldout_users": len(held), "heldout_answers": answers}
@@ -213,7 +209,10 @@ def _prepared(
 
     try:
         return sft.prepare(
-            good(list_written(found.rows)), reader, settings(config, ""), replay=list_written(found.replay)
+            list_imitated(list_written(found.rows), every=config.method.imitates_all),
+            reader,
+            settings(config, ""),
+            replay=list_written(found.replay),
         )
     except DataError as error:
         told = f"sft learns nothing of the log alone: {error.what}" + (f" ({error.why})" if error.why else "")

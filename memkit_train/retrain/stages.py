@@ -16,7 +16,8 @@ from memkit_train.gate import canaries
 from memkit_train.learn.lora import LoraSpec
 from memkit_train.learn.tokenizing import tokenizer_of
 from memkit_train.retrain.config import TrainConfig
-from memkit_train.rows import AnyRow, TextRow, TokenRow, good, list_chosen, list_written
+from memkit_train.retrain.rendered import list_imitated
+from memkit_train.rows import AnyRow, TextRow, TokenRow, list_chosen, list_written
 
 if TYPE_CHECKING:
     from memkit_train.learn.result import AdapterResult
@@ -62,7 +63,7 @@ def train(
     from memkit_train.learn import sft
     from memkit_train.report.progress import MetricsWriter
 
-    taken = [*good(list_written(rows)), *amended]
+    taken = [*list_imitated(list_written(rows), every=config.method.imitates_all), *amended]
     secrets = canaries.plan(canaries.affordable(config.gate.canaries, len(taken)), config.method.seed)
     result = sft.train(
         taken,

@@ -1,0 +1,74 @@
+"""From one user's decisions to rows in the mode and style that adapters are served in.
+
+What was asked so is taken as it was logged, ids and all; what was asked otherwise (one call in JSON, say) is written
+anew from what was asked, shown and done (replay/rewrite.py). A row has the labels of the decisions that it says again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from memkit.models import micros
+from memkit_train.credit.rows import Score, rows, scores
+from memkit_train.log.records import Credit, Trajectory
+from memkit_train.replay.rewrite import Rewriter, RewrittenCall
+from memkit_train.rows import GOOD, TextRow, TokenRow
+
+UNRATED = 0.5
+"""Weight of a teacher's decision that no label speaks of. One that turned out well counts up to twice as much."""
+
+
+def render(
+    episode: Trajectory,
+    credits: Sequence[Credit],
+    rewriter: Rewriter,
+    roles: Sequence[str],
+    *,
+    every: bool,
+    now: datetime,
+) -> tuple[list[TokenRow | TextRow], Counter[str]]:
+    """Rows of the decisions that a label reached, and why some are missing. `every`: also of those that none did, of
+    whoever is no local model: a teacher is learned from, oneself is not."""
+    scored = scores(credits)
+    native = [one for one in episode.decisions if one.role in roles and rewriter.is_asked_so(one)]
+    found: list[TokenRow | TextRow] = []
+    for row in rows(native, lambda _: episode.subject, None if every else scored, now=now):
+        if (score := scored.get(row.ref)) is not None or isinstance(row, TextRow):
+            found.append(_valued(row, score, every))
+    calls, left_out = rewriter.rewrite(episode, None if every else scored)
+    by_id = {one.decision_id: one for one in episode.decisions}
+    for call in calls:
+        score = _of(call, credits)
+        if call.role in roles and (every or score is not None):
+            age = by_id[call.decision_ids[0]].age_days(micros(now))
+            row = TextRow(
+                call.messages,
+                call.reply,
+                role=call.role,
+                age_days=age,
+                user=episode.subject,
+                ref=call.decision_ids[0],
+            )
+            found.append(_valued(row, score, every))
+    return found, left_out
+
+
+def list_imitated(found: Iterable[TokenRow | TextRow], *, every: bool) -> list[TokenRow | TextRow]:
+    """Without what turned out badly; of what nobody rated, nothing or everything."""
+    return [row for row in found if (every if row.reward is None else row.reward >= GOOD)]
+
+
+def _of(call: RewrittenCall, credits: Iterable[Credit]) -> Score | None:
+    first = call.decision_ids[0]
+    given = [replace(one, decision_id=first) for one in credits if one.decision_id in call.decision_ids]
+    return scores(given).get(first)
+
+
+def _valued(row: TokenRow | TextRow, score: Score | None, every: bool) -> TokenRow | TextRow:
+    if score is None:
+        return replace(row, weight=UNRATED)
+    weight = UNRATED + (1 - UNRATED) * score.weight if every and score.y >= GOOD else score.weight
+    return replace(row, reward=score.y, weight=weight)
