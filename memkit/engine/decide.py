@@ -77,7 +77,7 @@ def decide(task: Task, served: ServedWith, embedder: Embedder) -> Steps[Decided]
             drafts, facts = (yield from _fused(task, served, embedder, calls)), []
         else:
             drafts, facts = yield from _split(task, served, embedder, calls)
-        check_caps(drafts, task.live.memories, served.guard)
+        check_caps(drafts, task.live.state.get, task.live.memories, served.guard, edition=task.edition)
     except (ModelError, OpRejected, Conflict, NotFound) as error:
         return Decided([], calls, task.now, error=error)
     return Decided([*drafts, *_about_words(task, drafts)], calls, task.now, facts)
@@ -147,7 +147,7 @@ def _ask_for_ops(
     ops: list[Op] = []
 
     def check(asked: list[OpDraft]) -> None:
-        check_batch(asked, shown, live.memories, served.guard)
+        check_batch(asked, shown, live.memories, served.guard, edition=task.edition)
         drafts = tuple(
             replace(
                 draft,

@@ -33,7 +33,8 @@ EDITION = 4
 """Of the rules of deciding. Each decision records the one that it was made by, and is replayed by it. In 1, as up to
 version 0.1.0, what was said again took the time of that, and no manager was shown what the EARLIER turns are about.
 Up to 2, nothing that was written was marked as standing, and EARLIER turns were shown with what had been ended of
-them. Up to 3, a manager that is asked in JSON was shown so many memories, and not as many as its prompt holds."""
+them. Up to 3, a manager that is asked in JSON was shown so many memories, and not as many as its prompt
+holds, and the guard took every update for a loss."""
 FIRST_SOURCES, LATEST_SOURCES = 8, 24
 """Source turns that a memory names at most: the first ones, and the latest."""
 

@@ -36,16 +36,22 @@ _SENTENCE_END = re.compile(r"(?<=[.!?\n])\s+")
 
 def quote(text: str, limit: int | None = None) -> str:
     """`text` as a JSON string on one line, cut to `limit` characters with an ellipsis."""
-    if limit is not None and len(text) > limit:
-        text = text[: limit - 1] + "…"
+    text = text if limit is None else shorten(text, limit)
     return _quoted_once(text) if len(text) <= SHOWN_CHARS else _quoted(text)
+
+
+def shorten(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _quoted(text: str) -> str:
     quoted = json.dumps(text, ensure_ascii=False)
-    if quoted.isprintable():
-        return quoted
-    return "".join(char if is_text_char(char) else json.dumps(char)[1:-1] for char in quoted)
+    return quoted if quoted.isprintable() else visible(quoted)
+
+
+def visible(text: str) -> str:
+    """`text` with its invisible characters escaped, ends of lines excepted."""
+    return "".join(char if char == "\n" or is_text_char(char) else json.dumps(char)[1:-1] for char in text)
 
 
 _quoted_once = remember(4_096)(_quoted)

@@ -10,7 +10,7 @@ from typing import Any
 from memkit.errors import InvalidConfig, MemkitError
 from memkit.models import Bank, MemoryRecord, Turn, digest
 from memkit.roles.base import ChatMessage, RoleName, Shown, Style
-from memkit.roles.layout import WHOLE_CHARS, context_line, memory_line, quote, turn_line
+from memkit.roles.layout import WHOLE_CHARS, context_line, memory_line, quote, shorten, turn_line, visible
 from memkit.roles.wording import Wording
 from memkit.roles.wording_1 import WORDING as WORDING_1
 from memkit.roles.wording_2 import WORDING as WORDING_2
@@ -88,6 +88,7 @@ def reask_message(error: MemkitError) -> ChatMessage:
 
 
 def reask_messages(reply: str, error: MemkitError) -> tuple[ChatMessage, ...]:
-    """To append to a prompt: the reply that could not be used (its beginning) and what is wrong with it."""
-    shown = quote(reply.strip(), 1_000)[1:-1] or "(an empty reply)"
+    """To append to a prompt: the reply that could not be used (its beginning), as it was written, and what is wrong
+    with it."""
+    shown = visible(shorten(reply.strip(), 1_000)) or "(an empty reply)"
     return ChatMessage("assistant", shown), reask_message(error)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memkit.errors import DuplicateMemory, MemkitError, NotFound, OpRejected, RevisionConflict, UndoConflict
 from memkit.models import Bank, MemoryRecord, Op, OpDraft, content_hash, to_json
-from memkit.ops import BankState, Context, GuardLimits, Past, apply, check_batch, inverse, resolve
+from memkit.ops import BankState, Context, GuardLimits, Past, apply, check_batch, check_caps, inverse, resolve
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 BANK = Bank("ana")
@@ -210,7 +210,8 @@ def shown(count: int, **fields: object) -> dict[str, MemoryRecord]:
         ("target_twice", [OpDraft("update", "m1", "a"), OpDraft("delete", "m1")], 10),
         ("too_many_deletes", [OpDraft("delete", f"m{n}") for n in range(4)], 100),
         ("too_many_ops", [OpDraft("add", text=f"x{n}") for n in range(10_000)], 10),
-        ("blast_radius", [OpDraft("update", f"m{n}", f"same {n}") for n in range(3)], 5),
+        ("blast_radius", [OpDraft("update", f"m{n}", f"nothing but {n}ths") for n in range(3)], 5),
+        ("blast_radius", [OpDraft("delete", "m0"), OpDraft("delete", "m1"), OpDraft("update", "m2", "x")], 5),
         ("empty_text", [OpDraft("add", text="   ")], 10),
         ("text_too_long", [OpDraft("add", text="x" * 9_000)], 10),
         ("no_target", [OpDraft("update", None, "x")], 10),
@@ -228,6 +229,14 @@ def test_the_caps_are_exact() -> None:
     check_batch([OpDraft("add", text=f"x{n}") for n in range(limits.max_ops)], {}, 0, limits)
     check_batch([OpDraft("add", text="x" * limits.max_text)], {}, 0, limits)
     check_batch([OpDraft("delete", "m1"), OpDraft("update", "m2", "x")], shown(5), 4, limits)
+
+
+def test_a_small_bank_may_be_brought_up_to_date_as_a_whole() -> None:
+    kept = [OpDraft("update", f"m{n}", f"now text {n} and more") for n in range(5)]
+    check_batch(kept, shown(5), 5, GuardLimits())
+    check_caps(kept, shown(5).get, 5, GuardLimits())
+    with pytest.raises(OpRejected):
+        check_batch(kept, shown(5), 5, GuardLimits(), edition=3)
 
 
 def test_resolve_does_not_touch_the_view() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memkit.errors import BadReply
+from memkit.errors import BadReply, OpRejected
 from memkit.models import Bank, MemoryRecord, Turn
 from memkit.roles import Answerer, Extractor, Fact, Fused, Manager, Prompt, Shown, reask_message, reask_messages
 from tests.mutators import SHAPES, Shape, mutations
@@ -293,3 +293,10 @@ def test_a_re_ask_quotes_the_error_and_little_of_the_reply():
     assert (said.role, again) == ("assistant", message)
     assert len(said.content) <= 1_000
     assert reask_messages("", caught.value)[0].content
+
+
+def test_a_re_ask_shows_the_reply_as_it_was_written():
+    wrong = OpRejected("3 deletions; the cap is 2", fix="UPDATE what is over")
+    said, again = reask_messages('{"operations": [\n{"op": "DELETE"}]}\u202e', wrong)
+    assert said.content == '{"operations": [\n{"op": "DELETE"}]}\\u202e'
+    assert "(UPDATE what is over)" in again.content
