@@ -12,9 +12,9 @@ from memkit import Memory, __version__
 from memkit.errors import InvalidInput, MemkitError, MissingExtra, NoModel
 from memkit.models import MemoryRecord, Op
 from memkit.net.tenants import Tenant
-from memkit_mcp.bound import refuse_others
 from memkit_mcp.greeting import INSTRUCTIONS, NAME
 from memkit_mcp.scope import Scope
+from memkit_plug.bound import refuse_others
 
 try:
     from mcp.server.mcpserver import MCPServer

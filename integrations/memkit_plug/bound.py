@@ -27,5 +27,5 @@ def _not_found(what: str) -> NotFound:
     return NotFound(
         f"{what} for this agent",
         why="it is gone, or belongs to somebody else",
-        fix="search_memory and list_memories show what is there",
+        fix="search and list show what is there",
     )
