@@ -377,6 +377,7 @@ SURFACE = {
     "integrations/memkit_openai": "proxy_app serve_proxy trace_id wrap",
     "integrations/memkit_otel": "instrument uninstrument",
     "integrations/memkit_pydantic_ai": "MemkitCapability MemkitMemoryStore",
+    "integrations/memkit_rest": "rest_app serve_rest",
 }
 """What each package offers at its top: who adds to it or takes from it says so here."""
 KITS = {"memkit_plug", "memkit_http"}

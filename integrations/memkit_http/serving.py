@@ -29,6 +29,7 @@ def bind(host: str, port: int) -> socket.socket:
         found = socket.socket(family, kind, number)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
+        found.listen(128)
     except (OSError, UnicodeError) as error:
         if found is not None:
             found.close()

@@ -28,7 +28,7 @@ Redact = Annotated[
     str | None, typer.Option("--redact", help='What is not to be written: "keys,passwords,cards,mail,phone", or "all".')
 ]
 Host = Annotated[str, typer.Option("--host", help="Beyond 127.0.0.1, put TLS in front.")]
-Port = Annotated[int, typer.Option("--port", min=1, max=65_535)]
+Port = Annotated[int, typer.Option("--port", min=0, max=65_535, help="0 takes any free one (--rest, ui).")]
 Tokens = Annotated[Path | None, typer.Option("--tokens", envvar="MEMKIT_TOKENS", help='JSON file: {"TOKEN": "USER"}.')]
 DEFAULT_STORE = Path("./memory")
 TOKEN_VARIABLE = "MEMKIT_TOKEN"
@@ -40,6 +40,8 @@ def serve(
     user: Annotated[str | None, typer.Option("--user", "-u", help="Whose memories (stdio).")] = None,
     agent: Agent = None,
     http: Annotated[bool, typer.Option("--http", help="Streamable HTTP instead of stdio; needs tokens.")] = False,
+    rest: Annotated[bool, typer.Option("--rest", help="REST for any language, instead of MCP; needs tokens.")] = False,
+    rate: Annotated[float, typer.Option("--rate", min=0, help="Calls a second for each token (--rest).")] = 0.0,
     host: Host = "127.0.0.1",
     port: Port = 8787,
     tokens: Tokens = None,
@@ -48,7 +50,16 @@ def serve(
     embedder: Embedder = None,
     redact: Redact = None,
 ) -> None:
-    """Serve a user's memory over MCP: stdio, or HTTP behind tokens."""
+    """Serve a user's memory over MCP (stdio, or HTTP behind tokens), or everybody's over REST."""
+    if rest:
+        service: Any = importlib.import_module("memkit_rest")
+        tenants = tenants_of(tokens, user, agent, apps=True)
+        if tenants is None:
+            raise _no_tokens(f"pass --tokens FILE, or {TOKEN_VARIABLE} in the environment")
+        start = service.serve_rest  # what it needs is missed before a store is made
+        with open_served(store, model, base_url, embedder, redact) as memory:
+            start(memory, tenants, host=host, port=port, rate=rate)
+        return
     plug: Any = importlib.import_module("memkit_mcp")
 
     def open_memory() -> Memory:
@@ -57,11 +68,7 @@ def serve(
     if http:
         tenants = tenants_of(tokens, user, agent)
         if tenants is None:
-            raise InvalidConfig(
-                "HTTP needs tokens",
-                why="whoever reaches the port could read and change memories",
-                fix=f"pass --tokens FILE, or --user NAME with {TOKEN_VARIABLE} in the environment",
-            )
+            raise _no_tokens(f"pass --tokens FILE, or --user NAME with {TOKEN_VARIABLE} in the environment")
         plug.serve_http(open_memory, tenants, host=host, port=port)
     elif user is None:
         raise InvalidConfig(
@@ -112,11 +119,18 @@ def open_served(
     return Memory(store, model=model, embedder=chosen, redact=redact, **options)
 
 
-def tenants_of(tokens: Path | None, user: str | None, agent: str | None) -> Tenants | None:
+def tenants_of(tokens: Path | None, user: str | None, agent: str | None, *, apps: bool = False) -> Tenants | None:
+    """apps: whether a token may speak for any user, as the one of the environment does where no user is named."""
     if tokens is not None:
-        return Tenants.read(tokens)
+        return Tenants.read(tokens, apps=apps)
     token = os.environ.get(TOKEN_VARIABLE)
-    return Tenants({token: Tenant(user, agent)}) if token and user else None
+    if token and user:
+        return Tenants({token: Tenant(user, agent)})
+    return Tenants({token: Tenant("", is_app=True)}) if token and apps else None
+
+
+def _no_tokens(fix: str) -> InvalidConfig:
+    return InvalidConfig("HTTP needs tokens", why="whoever reaches the port could read and change memories", fix=fix)
 
 
 alone = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)

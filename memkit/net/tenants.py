@@ -1,6 +1,7 @@
 """Who a token speaks for. Servers take the user from the token, never from a request's body or a model's arguments.
 
-The file is JSON: `{"TOKEN": "ana"}`, or `{"TOKEN": {"user_id": "ana", "agent_id": "coder", "read_only": true}}`.
+The file is JSON: `{"TOKEN": "ana"}`, or `{"TOKEN": {"user_id": "ana", "agent_id": "coder", "read_only": true}}`, or
+`{"TOKEN": {"app": true}}` for an app that names the user of each call itself; only some servers take those.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ class Tenant:
     user_id: str
     agent_id: str | None = None
     read_only: bool = False
+    is_app: bool = False
+    """It speaks for any user, and names one with each call; `user_id` is empty."""
 
 
 class Tenants:
@@ -41,7 +44,8 @@ class Tenants:
         self._tenants = {_key(token): tenant for token, tenant in tokens.items()}
 
     @classmethod
-    def read(cls, path: Path) -> Tenants:
+    def read(cls, path: Path, *, apps: bool = False) -> Tenants:
+        """apps: whether tokens of apps are taken."""
         try:
             raw = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
@@ -51,7 +55,14 @@ class Tenants:
         if not isinstance(raw, dict):
             raise InvalidConfig(f"{path} is not a JSON object", fix=_FIX)
         entries = cast("dict[str, Any]", raw)
-        return cls({token: _tenant(value, number) for number, (token, value) in enumerate(entries.items(), start=1)})
+        found = {token: _tenant(value, number) for number, (token, value) in enumerate(entries.items(), start=1)}
+        if not apps and any(tenant.is_app for tenant in found.values()):
+            raise InvalidConfig(
+                f"{path} holds a token of an app",
+                why="this server takes the user from the token, and an app's names none",
+                fix="leave it out here; `memkit serve --rest` takes it",
+            )
+        return cls(found)
 
     def of_token(self, token: str) -> Tenant | None:
         return self._tenants.get(_key(token))
@@ -74,6 +85,8 @@ def _tenant(value: Any, number: int) -> Tenant:
         fields = cast("dict[str, Any]", value)
         user_id, agent_id = fields.get("user_id"), fields.get("agent_id")
         read_only = fields.get("read_only", False)
+        if fields.get("app") is True and set(fields) <= {"app", "read_only"} and isinstance(read_only, bool):
+            return Tenant("", None, read_only, is_app=True)
         known = set(fields) <= {"user_id", "agent_id", "read_only"}
         valid = isinstance(user_id, str) and user_id and (agent_id is None or isinstance(agent_id, str))
         if known and valid and isinstance(read_only, bool):

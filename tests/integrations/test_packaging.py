@@ -13,11 +13,16 @@ from tests.test_house import COMES_WITH, IMPORT_NAMES, PROJECT, ROOT, declared, 
 
 INTEGRATIONS = ROOT / "integrations"
 PLUGS = sorted(path.name for path in INTEGRATIONS.glob("memkit_*") if (path / "__init__.py").is_file())
-EXTRAS = {"memkit_openai": ["openai", "anthropic", "proxy"], "memkit_migrate": [], "memkit_http": ["ui"]}
+EXTRAS = {"memkit_openai": ["openai", "anthropic", "proxy"], "memkit_migrate": [], "memkit_http": ["ui", "rest"]}
 """Where they differ from the plug's own name."""
 SHARED = ("memkit_plug", "memkit_http")
 """What plugs stand on."""
-ALSO = {"memkit_mcp": {"pydantic"}, "memkit_otel": {"opentelemetry"}, "memkit_agents": {"agents"}}
+ALSO = {
+    "memkit_mcp": {"pydantic"},
+    "memkit_rest": {"pydantic", "anyio"},
+    "memkit_otel": {"opentelemetry"},
+    "memkit_agents": {"agents"},
+}
 
 
 def extras(plug: str) -> list[str]:
@@ -45,7 +50,9 @@ def _comes_with(module: str, allowed: set[str]) -> bool:
     return any(name.split("_")[0] == module.split(".")[0].split("_")[0] for name in allowed if name != "memkit")
 
 
-@pytest.mark.parametrize("plug", ["memkit_mcp", "memkit_openai", "memkit_otel", "memkit_migrate", "memkit_http"])
+@pytest.mark.parametrize(
+    "plug", ["memkit_mcp", "memkit_openai", "memkit_otel", "memkit_migrate", "memkit_http", "memkit_rest"]
+)
 def test_naming_a_plug_loads_no_sdk(plug: str) -> None:
     """So that `memkit serve` can say what is missing, and an MCP client is answered while the SDK loads."""
     sdks = {"mcp", "openai", "anthropic", "opentelemetry", "httpx", "starlette"}
