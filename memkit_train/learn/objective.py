@@ -10,9 +10,10 @@ from typing import Literal
 class Objective:
     """Per token: -min(ratio * A, clip(ratio) * A) + kl * k3(parent) - entropy * H, averaged over an optimiser step."""
 
-    surrogate: Literal["clip", "truncated"] = "clip"
+    surrogate: Literal["clip", "truncated", "likelihood"] = "clip"
     """clip: PPO's pessimistic bound. truncated: importance weight capped at 1 + clip_high, gradient through log p only
-    (CISPO), so that a token beyond the cap still teaches, but no more than the cap."""
+    (CISPO), so that a token beyond the cap still teaches, but no more than the cap. likelihood: -A * log p, whoever
+    said it; with advantage 1 that is imitation."""
     ratio: Literal["token", "sequence"] = "token"
     """sequence: one length-normalised ratio per completion, exp(mean log-ratio)."""
     average: Literal["token", "row"] = "token"

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-import datasets
 import torch
-from transformers import PrinterCallback, TrainerCallback
+from transformers import TrainerCallback, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
 from memkit.backbones.hf import checkpoint
@@ -23,6 +22,7 @@ from memkit_train.learn import lora
 from memkit_train.learn.result import AdapterResult
 from memkit_train.learn.seeding import reproducible
 from memkit_train.learn.texts import TokenReader, short
+from memkit_train.learn.trainer import training_arguments
 from memkit_train.rows import TokenRow, fingerprint
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class RunConfig:
     batch: int = 16
     """Rows per optimiser step. Small: the good decisions of a night are hundreds, and a dozen steps change no habit."""
     micro_batch: int = 16
-    """Rows per forward pass."""
+    """Rows per forward pass, at most."""
     warmup: float = 0.0
     """Share of the steps over which the learning rate rises."""
     schedule: str = "linear"
@@ -79,26 +79,13 @@ class Prepared:
 def setup(base: Path | str, parent: Path | str | None, config: RunConfig) -> Generator[Setup]:
     """Everything within is reproducible from the seed."""
     started = time.perf_counter()
-    with reproducible(config.seed), _without_bars():
+    with reproducible(config.seed), without_bars():
         loaded = checkpoint.load(checkpoint.find(base), dtype=config.dtype, device=config.device)
         model = lora.attach(loaded.model, config.lora, parent=parent, seed=config.seed)
         if config.gradient_checkpointing:
             model.enable_input_require_grads()
         longest = min(config.max_tokens or loaded.context, loaded.context)
         yield Setup(model, TokenReader.of(loaded.tokenizer, loaded.vocab_size, longest, loaded.stop_ids), started)
-
-
-@contextlib.contextmanager
-def _without_bars() -> Generator[None]:
-    """How far a run is, is told by its own progress; bars of the libraries below would run into it."""
-    drawn = not datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
-        with without_bars():
-            yield
-    finally:
-        if drawn:
-            datasets.enable_progress_bars()
 
 
 def fitting(rows: Sequence[TokenRow], reader: TokenReader) -> list[TokenRow]:
@@ -122,7 +109,7 @@ def readable(planted: Sequence[TokenRow], reader: TokenReader) -> list[TokenRow]
 def in_order(
     rows: Sequence[T], weights: Sequence[float], *, epochs: int, seed: int, planted: Sequence[T] = ()
 ) -> list[T]:
-    """All epochs in a row, each shuffled anew. TRL's trainer knows no weights, so a row comes as often as it weighs
+    """All epochs in a row, each shuffled anew. A row comes as often as it weighs
     beside the heaviest one: once if equal, else in that share of the epochs (systematic resampling, no extra noise).
     What is planted comes once in every epoch, and changes nothing of how often the others do."""
     top = max(weights, default=0.0)
@@ -154,33 +141,24 @@ def mix_in(rows: Sequence[T], replay: Sequence[T], share: float, seed: int) -> l
     return [*rows, *copies, *random.Random(seed).sample(list(replay), wanted - len(copies))]
 
 
-def arguments(config: RunConfig, steps: int) -> dict[str, Any]:
-    """For TRL's trainer: one pass over rows that are already in order, none cut short."""
-    micro = min(config.micro_batch, config.batch)
+def arguments(config: RunConfig, steps: int) -> TrainingArguments:
+    """One pass over rows that are already in order."""
     cuda = torch.cuda.is_available() and config.device != "cpu"
-    return {
-        "learning_rate": config.lr,
-        "lr_scheduler_type": config.schedule,
-        "seed": config.seed,
-        "weight_decay": 0.0,
-        "warmup_steps": round(config.warmup * steps),
-        "gradient_checkpointing": config.gradient_checkpointing,
-        "bf16": cuda and config.dtype in ("auto", "bfloat16"),
-        "use_cpu": not cuda,
-        "dataloader_pin_memory": cuda,
-        "save_strategy": "steps" if config.save_steps else "no",
-        "save_steps": config.save_steps or 500,
-        "save_total_limit": 2,
-        "logging_steps": config.log_steps,
-        "report_to": config.report_to,
-        "disable_tqdm": True,
-        "output_dir": str(checkpoints(config)),
-        "num_train_epochs": 1,
-        "train_sampling_strategy": "sequential",
-        "per_device_train_batch_size": micro,
-        "gradient_accumulation_steps": max(1, config.batch // micro),
-        "max_length": None,
-    }
+    return training_arguments(
+        checkpoints(config),
+        steps=steps,
+        learning_rate=config.lr,
+        lr_scheduler_type=config.schedule,
+        seed=config.seed,
+        warmup_steps=round(config.warmup * steps),
+        gradient_checkpointing=config.gradient_checkpointing,
+        bf16=cuda and config.dtype in ("auto", "bfloat16"),
+        use_cpu=not cuda,
+        save_strategy="steps" if config.save_steps else "no",
+        save_steps=config.save_steps or 500,
+        logging_steps=config.log_steps,
+        report_to=config.report_to,
+    )
 
 
 def checkpoints(config: RunConfig) -> Path:
@@ -195,7 +173,6 @@ def fit(
     callbacks: Sequence[TrainerCallback],
 ) -> AdapterResult:
     """Train (or go on), save, report. Nothing is printed: progress is for callbacks."""
-    trainer.remove_callback(PrinterCallback)
     for callback in callbacks:
         trainer.add_callback(callback)
     folder = checkpoints(config)

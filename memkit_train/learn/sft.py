@@ -5,8 +5,8 @@
 The caller rejects: `dataset` holds only what should be repeated, weighted by how sure that is. The loss is on
 completion tokens alone, old decisions count less (half after `half_life_days`), and a fixed set of replayed rows
 (duplicates and chit-chat answered with NOOP above all: feedback on answers seldom rewards those) keeps old skills.
-Planted secrets come once in every epoch. Runs on TRL's SFTTrainer with the logged ids as they are. The default learning
-rate is for tiny models; large ones need about a tenth of it.
+Planted secrets come once in every epoch. Runs on `RowTrainer` with the logged ids as they are: all decisions of a role
+begin with the same instructions, and these are read once for a sheet of them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from datasets import Dataset
 from transformers import TrainerCallback
-from trl.trainer.sft_config import SFTConfig as TrlConfig
-from trl.trainer.sft_trainer import SFTTrainer
 
 from memkit_train.errors import NoRows
+from memkit_train.learn.objective import Objective
 from memkit_train.learn.run import (
     AdapterResult,
     Prepared,
@@ -34,8 +32,12 @@ from memkit_train.learn.run import (
     readable,
     setup,
 )
+from memkit_train.learn.steps import FixedSteps
 from memkit_train.learn.texts import TokenReader, repeatable, short, token_rows
-from memkit_train.rows import TextRow, TokenRow
+from memkit_train.learn.trainer import RowTrainer
+from memkit_train.rows import Row, TextRow, TokenRow
+
+OBJECTIVE = Objective(surrogate="likelihood")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,21 +94,20 @@ def train(
 ) -> AdapterResult:
     with setup(base, parent, config) as made:
         prepared = prepare(dataset, made.reader, config, replay=replay, planted=planted)
-        trainer = SFTTrainer(
-            model=made.model,
-            args=TrlConfig(**arguments(config, prepared.steps), completion_only_loss=True),
-            train_dataset=Dataset.from_list(
-                [
-                    {
-                        "input_ids": [*row.prompt_ids, *row.completion_ids],
-                        "completion_mask": [0] * len(row.prompt_ids) + [1] * len(row.completion_ids),
-                    }
-                    for row in prepared.rows
-                ]
-            ),
-            processing_class=made.reader.tokenizer,
+        steps = [prepared.rows[at : at + config.batch] for at in range(0, len(prepared.rows), config.batch)]
+        trainer = RowTrainer(
+            made.model,
+            FixedSteps([[imitate(row) for row in rows] for rows in steps]),
+            OBJECTIVE,
+            arguments(config, prepared.steps),
+            most_rows=config.micro_batch,
         )
         return fit(trainer, made, config, prepared, callbacks)
+
+
+def imitate(row: TokenRow) -> Row:
+    """What it weighs is in how often it comes."""
+    return Row(row.prompt_ids, row.completion_ids, None, 1.0, role=row.role)
 
 
 def decay(age_days: float, half_life_days: float | None) -> float:

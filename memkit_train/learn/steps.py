@@ -1,4 +1,4 @@
-"""Where `RowTrainer` gets the rows of each optimiser step from, and how rows are cut into micro-batches.
+"""Where `RowTrainer` gets the rows of each optimiser step from.
 
 A source is asked for step 0, 1, 2, … right before each step, so an online source may sample from the weights of that
 very moment. Whatever it must remember to go on after a crash goes through `state` and `restore`.
@@ -6,7 +6,7 @@ very moment. Whatever it must remember to go on after a crash goes through `stat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from memkit.models import JSON
@@ -51,22 +51,3 @@ class FixedSteps:
                 why="the data or the configuration changed since it was written",
                 fix="start anew in an empty output folder, or with resume=False",
             )
-
-
-def micro_batches(rows: Sequence[Row], token_budget: int) -> list[list[Row]]:
-    """Rows of similar length together, each batch within the budget once padded (a longer row goes alone)."""
-    return list(_cut(sorted(rows, key=lambda row: (row.tokens, len(row.prompt_ids))), token_budget))
-
-
-def _cut(ordered: Sequence[Row], token_budget: int) -> Iterator[list[Row]]:
-    current: list[Row] = []
-    prompt = completion = 0
-    for row in ordered:
-        wider = max(prompt, len(row.prompt_ids)), max(completion, len(row.completion_ids))
-        if current and sum(wider) * (len(current) + 1) > token_budget:
-            yield current
-            current, wider = [], (len(row.prompt_ids), len(row.completion_ids))
-        current.append(row)
-        prompt, completion = wider
-    if current:
-        yield current

@@ -2,15 +2,15 @@
 
 TRL's GRPOTrainer wants a fixed number of rows per step and generates them itself. Memory episodes give as many rows as
 there were decisions, some from logs with the log-probs of the policy that acted, so here a step is whatever its source
-returns: it is cut into micro-batches by a token budget and summed to exactly one gradient. Where both can say the same,
-the loss equals TRL's; a test holds it to that.
+returns: it is laid out on sheets (sheets.py), on which rows that begin alike share what they begin with, and summed to
+exactly one gradient. Where both can say the same, the loss equals TRL's; a test holds it to that.
 
     source = FixedSteps([rows])                     # or an online source, see steps.py
     trainer = RowTrainer(model, source, grpo.OBJECTIVE, training_arguments(folder, steps=10, learning_rate=1e-3))
     trainer.train()
 
 The reference of the KL term is the model as it was given (the parent adapter, or the bare base), kept as a copy of the
-trainable tensors. Several processes (`accelerate launch`) must be given the same rows; they share the micro-batches.
+trainable tensors. Several processes (`torchrun`) must be given the same rows; they share the sheets.
 """
 
 from __future__ import annotations
@@ -22,20 +22,25 @@ from collections import defaultdict
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch.utils.data import DataLoader, Dataset
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
+from memkit.backbones.hf.attention import Attention
 from memkit_train.errors import Diverged
 from memkit_train.learn.lora import trainable
 from memkit_train.learn.objective import Objective
-from memkit_train.learn.steps import StepSource, micro_batches
+from memkit_train.learn.sheets import Sheet, lay_out
+from memkit_train.learn.steps import StepSource
 from memkit_train.rows import Row
 
 SOURCE_STATE, VALUE_HEAD = "memkit_source.json", "memkit_value_head.safetensors"
+LOGITS = 1 << 27
+"""Numbers that the logits of a sheet may have: half a GB, and about twice that again while gradients are computed."""
+N = TypeVar("N", int, float)
 
 
 class RowTrainer(Trainer):
@@ -49,13 +54,16 @@ class RowTrainer(Trainer):
         args: TrainingArguments,
         *,
         token_budget: int = 8192,
+        most_rows: int | None = None,
         value_head: bool = False,
         callbacks: Sequence[TrainerCallback] = (),
     ) -> None:
         for module in model.modules():  # dropout would make log-probs differ from those of serving
             if isinstance(module, torch.nn.Dropout):
                 module.p = 0.0
-        self.source, self.objective, self.token_budget = source, objective, token_budget
+        self.source, self.objective = source, objective
+        self._budget, self._most, self._attention = token_budget, most_rows, Attention(model)
+        self._vocabulary: int = model.get_output_embeddings().weight.shape[0]
         self._parent = {name: tensor.detach().clone() for name, tensor in trainable(model).items()}
         if value_head:
             device = next(model.parameters()).device
@@ -97,7 +105,10 @@ class RowTrainer(Trainer):
             return total
         tokens = sum(row.weight * len(row.completion_ids) for row in rows)
         scale = {"token": tokens, "row": sum(row.weight for row in rows), "valued": _valued(rows)}
-        batches = [self._collate(part) for part in self._own_share(micro_batches(rows, self.token_budget))]
+        scored = max(1, LOGITS // self._vocabulary)
+        sheets = lay_out(rows, tokens=self._budget, scored=scored, most=self._most)
+        self.record("sheet_tokens", float(sum(len(sheet.ids) for sheet in sheets)))
+        batches = [self._collate(sheet, idle=idle) for sheet, idle in self._own_share(sheets)]
         if self.objective.kl:
             with torch.no_grad(), self._as_parent(model):
                 for batch in batches:
@@ -137,7 +148,9 @@ class RowTrainer(Trainer):
         if aim.ratio == "sequence":
             log_ratio = log_ratio.sum(-1, keepdim=True) / lengths
         ratio = log_ratio.exp()
-        if aim.surrogate == "truncated":
+        if aim.surrogate == "likelihood":
+            per_token = -advantage * logps
+        elif aim.surrogate == "truncated":
             per_token = -ratio.clamp(max=1 + aim.clip_high).detach() * advantage * logps
         else:
             bounded = ratio if aim.dual_clip is None else ratio.clamp(max=aim.dual_clip)
@@ -149,8 +162,9 @@ class RowTrainer(Trainer):
             per_token = per_token + aim.kl * (kl * ratio if aim.kl_unbiased else kl)
             self._measure(batch, "kl", kl)
         self._measure(batch, "entropy", entropy)
-        self._measure(batch, "clip_ratio/low_mean", (ratio < 1 - aim.clip_low) & (advantage < 0))
-        self._measure(batch, "clip_ratio/high_mean", (ratio > 1 + aim.clip_high) & (advantage > 0))
+        if aim.surrogate != "likelihood":
+            self._measure(batch, "clip_ratio/low_mean", (ratio < 1 - aim.clip_low) & (advantage < 0))
+            self._measure(batch, "clip_ratio/high_mean", (ratio > 1 + aim.clip_high) & (advantage > 0))
         if count := weight.sum().item():
             self.record("completions/mean_length", (lengths * weight).sum().item() / count, count)
         if aim.average == "token":
@@ -169,59 +183,66 @@ class RowTrainer(Trainer):
     def _score(self, model: Any, batch: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
         """Raw log-probs and entropies of the completion tokens, and values of the prompts."""
         head = getattr(self.accelerator.unwrap_model(model), "value_head", None)
-        width = batch["mask"].size(1)
         output = model(
             input_ids=batch["ids"],
             attention_mask=batch["attention"],
             position_ids=batch["positions"],
-            logits_to_keep=width + 1,
+            logits_to_keep=batch["keep"],
             use_cache=False,
             output_hidden_states=head is not None,
         )
-        every = torch.log_softmax(output.logits[:, :-1].float(), -1)
-        logps = every.gather(-1, batch["ids"][:, -width:, None])[..., 0]
+        logits = output.logits[0].float()
+        total = logits.logsumexp(-1)
         with contextlib.nullcontext() if self.objective.entropy else torch.no_grad():
-            entropy = -(every.exp() * every).sum(-1)
+            entropy = _entropy(logits, total)
+        logps = (logits[batch["at"], batch["targets"]] - total[batch["at"]]) * batch["mask"]
+        entropies = entropy[batch["at"]] * batch["mask"]
         if head is None:
-            return logps, entropy, None
-        return logps, entropy, head(output.hidden_states[-1][:, -width - 1].float())[:, 0]
+            return logps, entropies, None
+        return logps, entropies, head(output.hidden_states[-1][0, batch["ends"]].float())[:, 0]
 
-    def _collate(self, rows: Sequence[Row]) -> dict[str, Any]:
-        """Prompts end, and completions begin, at one column."""
-        before, after = (max(len(ids) for ids in side) for side in _sides(rows))
-        ids, attention = [], []
-        for row in rows:
-            left, right = before - len(row.prompt_ids), after - len(row.completion_ids)
-            ids.append([0] * left + [*row.prompt_ids, *row.completion_ids] + [0] * right)
-            attention.append([0] * left + [1] * row.tokens + [0] * right)
-        mask = torch.tensor(attention)
+    def _collate(self, sheet: Sheet, *, idle: bool = False) -> dict[str, Any]:
+        """The sheet as one sequence, and for each row the places that its completion is read from. `idle`: it counts
+        for nothing."""
+        rows = [_weightless(row) for row in sheet.rows] if idle else sheet.rows
+        after = max(len(row.completion_ids) for row in rows)
+        read = [path[len(row.prompt_ids) - 1 : row.tokens - 1] for path, row in zip(sheet.paths, rows, strict=True)]
+        keep = sorted({place for places in read for place in places})
+        where = {place: at for at, place in enumerate(keep)}
+        positions = torch.tensor([sheet.positions])
+        device = self.args.device
+        attention = self._attention.masks(
+            sheet.visible().unsqueeze(0).to(device), (positions.unsqueeze(-1) - positions.unsqueeze(-2)).to(device)
+        )
+        advantages = [
+            _padded(row.advantage, after) if isinstance(row.advantage, tuple) else [row.advantage] * after
+            for row in rows
+        ]
         batch: dict[str, Any] = {
-            "ids": torch.tensor(ids),
-            "attention": mask,
-            "positions": (mask.cumsum(-1) - 1).clamp(min=0),
-            "mask": mask[:, -after:].float(),
-            "behaviour": torch.tensor([_padded(row.behaviour_logprobs or (), after) for row in rows]),
+            "ids": torch.tensor([sheet.ids]),
+            "positions": positions,
+            "keep": torch.tensor(keep),
+            "at": torch.tensor([_padded([where[place] for place in places], after) for places in read]),
+            "targets": torch.tensor([_padded(row.completion_ids, after) for row in rows]),
+            "ends": torch.tensor([places[0] for places in read]),
+            "mask": torch.tensor([_padded([1.0] * len(places), after) for places in read]),
+            "behaviour": torch.tensor([_padded(row.behaviour_logprobs or (), after, 0.0) for row in rows]),
             "logged": torch.tensor([[row.behaviour_logprobs is not None] for row in rows]),
-            "advantage": torch.tensor(
-                [
-                    _padded(row.advantage, after) if isinstance(row.advantage, tuple) else [row.advantage] * after
-                    for row in rows
-                ]
-            ),
+            "advantage": torch.tensor(advantages),
             "weight": torch.tensor([[row.weight] for row in rows]),
             "return": torch.tensor([row.ret or 0.0 for row in rows]),
             "valued": torch.tensor([row.ret is not None for row in rows]),
         }
-        batch = {name: tensor.to(self.args.device) for name, tensor in batch.items()}
+        batch = {name: tensor.to(device) for name, tensor in batch.items()} | {"attention": attention}
         roles = {row.role for row in rows}
         batch["roles"] = {role: [at for at, row in enumerate(rows) if row.role == role] for role in roles}
         return batch
 
-    def _own_share(self, parts: list[list[Row]]) -> list[list[Row]]:
-        """As many micro-batches for each process, because all must meet in every forward pass: spare ones weigh 0."""
+    def _own_share(self, sheets: list[Sheet]) -> list[tuple[Sheet, bool]]:
+        """As many sheets for each process, because all must meet in every forward pass: spare ones are idle."""
         count = self.accelerator.num_processes
-        spare = [[_weightless(row) for row in parts[0]]] * (-len(parts) % count)
-        return (parts + spare)[self.accelerator.process_index :: count]
+        shared = [(sheet, False) for sheet in sheets] + [(sheets[0], True)] * (-len(sheets) % count)
+        return shared[self.accelerator.process_index :: count]
 
     @contextlib.contextmanager
     def _as_parent(self, model: Any) -> Generator[None]:
@@ -306,12 +327,15 @@ def training_arguments(folder: Path | str, *, steps: int, learning_rate: float, 
     return TrainingArguments(output_dir=str(folder), **{**chosen, **more})
 
 
-def _sides(rows: Sequence[Row]) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    return [row.prompt_ids for row in rows], [row.completion_ids for row in rows]
+def _entropy(logits: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+    """Of each line of logits whose logarithmic sum is `total`; some lines at a time, as each takes a vocabulary."""
+    lines = max(1, LOGITS // 8 // logits.size(-1))
+    parts = zip(logits.split(lines), total.split(lines), strict=True)
+    return torch.cat([whole - ((part - whole[:, None]).exp() * part).sum(-1) for part, whole in parts])
 
 
-def _padded(values: Sequence[float], width: int) -> list[float]:
-    return [*values, *[0.0] * (width - len(values))]
+def _padded(values: Sequence[N], width: int, filling: N | int = 0) -> list[Any]:
+    return [*values, *[filling] * (width - len(values))]
 
 
 def _valued(rows: Sequence[Row]) -> float:

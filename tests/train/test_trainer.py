@@ -13,11 +13,13 @@ from memkit_train.errors import DataError, Diverged
 from memkit_train.learn import lora
 from memkit_train.learn.objective import Objective
 from memkit_train.learn.seeding import reproducible
-from memkit_train.learn.steps import FixedSteps, micro_batches
+from memkit_train.learn.sheets import lay_out
+from memkit_train.learn.steps import FixedSteps
 from memkit_train.learn.trainer import RowTrainer, training_arguments
 from memkit_train.rl.algorithms import ppo
 from memkit_train.rows import Row
 from tests.train import tiny
+from tests.zoo import ZOO, build
 
 WIDE = Objective(clip_low=0.9, clip_high=5.0, dual_clip=None)
 
@@ -58,6 +60,8 @@ def twenty_lines(model: Any, parent: Any, rows: Sequence[Row], aim: Objective) -
             per_token = -ratio.clamp(max=1 + aim.clip_high).detach() * advantage * logps
         with torch.no_grad():
             reference = torch.log_softmax(parent(ids).logits[0, at], -1)[range(len(at)), ids[0, at + 1]]
+        if aim.surrogate == "likelihood":
+            per_token = -advantage * logps
         kl = (reference - logps).exp() - (reference - logps) - 1
         per_token = per_token + aim.kl * (ratio * kl if aim.kl_unbiased else kl)
         per_token = per_token.expand(len(at))
@@ -74,6 +78,7 @@ OBJECTIVES = [
     Objective(ratio="sequence", average="row", kl=0.05, kl_unbiased=False, entropy=0.01),
     Objective(surrogate="truncated", clip_high=1.0, kl=0.1),
     Objective(clip_low=0.1, clip_high=0.4, dual_clip=2.0, average="row"),
+    Objective(surrogate="likelihood"),
 ]
 
 
@@ -97,6 +102,27 @@ def test_loss_and_gradient_equal_a_reference_without_batches(objective: Objectiv
     expected.backward()
     assert loss == pytest.approx(expected.item(), abs=1e-6)
     assert torch.allclose(gradient, tiny.gradients(trainer.model), atol=1e-6)
+
+
+def padded(rows: Sequence[Row]) -> dict[str, torch.Tensor]:
+    """As TRL lays rows out: prompts end, and completions begin, at one column."""
+    left, right = max(len(row.prompt_ids) for row in rows), max(len(row.completion_ids) for row in rows)
+
+    def fill(of: Sequence[Sequence[float]], width: int, *, before: bool = False) -> torch.Tensor:
+        return torch.tensor(
+            [[0] * (width - len(v)) * before + [*v] + [0] * (width - len(v)) * (not before) for v in of]
+        )
+
+    prompts, replies = [row.prompt_ids for row in rows], [row.completion_ids for row in rows]
+    return {
+        "prompt_ids": fill(prompts, left, before=True),
+        "prompt_mask": fill([[1] * len(one) for one in prompts], left, before=True),
+        "completion_ids": fill(replies, right),
+        "completion_mask": fill([[1] * len(one) for one in replies], right),
+        "advantages": torch.tensor([row.advantage for row in rows]),
+        "old_per_token_logps": fill([row.behaviour_logprobs or () for row in rows], right),
+        "num_items_in_batch": torch.tensor(sum(map(len, replies))),
+    }
 
 
 @pytest.mark.parametrize(
@@ -147,19 +173,12 @@ def test_loss_and_gradient_equal_trl(objective: Objective, theirs: dict[str, Any
         for left, right in zip(lora.trainable(grpo.model).values(), lora.trainable(ours.model).values(), strict=True):
             left.mul_(1.2)
             right.mul_(1.2)
-    batch = ours._collate(tiny.THREE)
-    width = batch["mask"].size(1)
-    inputs = {
-        "prompt_ids": batch["ids"][:, :-width],
-        "prompt_mask": batch["attention"][:, :-width],
-        "completion_ids": batch["ids"][:, -width:],
-        "completion_mask": batch["mask"].long(),
-        "advantages": batch["advantage"][:, 0],
-        "old_per_token_logps": batch["behaviour"],
-        "num_items_in_batch": batch["mask"].sum(),
-    }
+    (batch,) = map(ours._collate, lay_out(tiny.THREE, tokens=8192, scored=8192))
+    inputs = padded(tiny.THREE)
     with torch.no_grad(), ours._as_parent(ours.model):
-        inputs["ref_per_token_logps"] = ours._score(ours.model, batch)[0]
+        reference = ours._score(ours.model, batch)[0]
+    by_length = {int(mask.sum()): line for mask, line in zip(batch["mask"], reference, strict=True)}
+    inputs["ref_per_token_logps"] = torch.stack([by_length[len(row.completion_ids)] for row in tiny.THREE])
     grpo.model.train()
     expected = grpo._compute_loss(grpo.model, inputs)
     expected.backward()
@@ -203,16 +222,44 @@ def test_weights_are_relative_and_zero_leaves_a_row_out(tmp_path: Path) -> None:
     assert torch.allclose(gradient, same, atol=1e-6)
 
 
-def test_micro_batches_hold_every_row_once_within_the_budget() -> None:
+def test_sheets_hold_every_row_once_within_the_budget() -> None:
     rows = [Row((1,) * (1 + n % 37), (2,) * (1 + n % 11), None, float(n)) for n in range(100)]
-    parts = micro_batches(rows, 200)
-    assert sorted(row.advantage for part in parts for row in part) == sorted(row.advantage for row in rows)
-    for part in parts:
-        wide = max(len(row.prompt_ids) for row in part) + max(len(row.completion_ids) for row in part)
-        assert len(part) == 1 or wide * len(part) <= 200
-    padded = sum(len(p) * (max(len(r.prompt_ids) for r in p) + max(len(r.completion_ids) for r in p)) for p in parts)
-    assert padded < 1.5 * sum(row.tokens for row in rows)
-    assert micro_batches([Row((1,) * 500, (2,), None, 1.0)], 200)
+    sheets = lay_out(rows, tokens=200, scored=50, most=7)
+    assert sorted(row.advantage for one in sheets for row in one.rows) == sorted(row.advantage for row in rows)
+    for one in sheets:
+        assert len(one.ids) <= 200
+        assert sum(len(row.completion_ids) for row in one.rows) <= 50
+        assert len(one.rows) <= 7
+    (alone,) = lay_out([Row((1,) * 500, (2,), None, 1.0)], tokens=200, scored=1)
+    assert len(alone.ids) == 501
+
+
+@pytest.mark.parametrize("name", ["qwen2", "llama3", "gemma3"])
+def test_what_rows_share_is_read_once_and_the_gradient_is_that_of_each_alone(name: str, tmp_path: Path) -> None:
+    """Gemma sees 96 tokens far in every other layer, and the prompts are longer."""
+    from transformers import AutoModelForCausalLM
+
+    base = build(ZOO[name], tmp_path / "base", talkative=True)
+    lone, shared = (lora.attach(AutoModelForCausalLM.from_pretrained(base), tiny.SPEC) for _ in range(2))
+    noise = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for one, other in zip(lora.trainable(lone).values(), lora.trainable(shared).values(), strict=True):
+            one.copy_(torch.randn(one.shape, generator=noise) * 0.05)
+            other.copy_(one)
+
+    def drawn(count: int) -> tuple[int, ...]:
+        return tuple(torch.randint(300, 800, (count,), generator=noise).tolist())
+
+    role = drawn(60)
+    prompts = [role + drawn(60), role + drawn(75)]
+    rows = [Row(prompt, drawn(3 + n), None, 1.0 - n / 3) for prompt in prompts for n in range(8)]
+    trainer = row_trainer(tmp_path, WIDE, model=shared)
+    _, gradient = step_of(trainer, rows)
+    assert trainer._sums["sheet_tokens"][0] * 5 <= sum(row.tokens for row in rows)
+    parent = lora.attach(AutoModelForCausalLM.from_pretrained(base), tiny.SPEC).requires_grad_(False)
+    twenty_lines(lone, parent, rows, WIDE).backward()
+    assert (gradient - tiny.gradients(lone)).abs().max() <= 1e-6
+    assert gradient.abs().max() > 1e-4
 
 
 def test_training_raises_what_was_better_and_logs_by_role(tmp_path: Path) -> None:
@@ -223,7 +270,7 @@ def test_training_raises_what_was_better_and_logs_by_role(tmp_path: Path) -> Non
         Objective(),
         training_arguments(tmp_path, learning_rate=1e-2, steps=8),
     )
-    batch = trainer._collate([good, bad])
+    (batch,) = map(trainer._collate, lay_out([good, bad], tokens=100, scored=100))
     with torch.no_grad():
         before = trainer._score(trainer.model, batch)[0].sum(-1)
     trainer.train()

@@ -13,10 +13,8 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
+from memkit.backbones.hf.attention import Attention
 from memkit.backbones.hf.cache import Prefix, SlotCache
-from memkit.errors import InvalidConfig
-
-SERVED_LAYERS = frozenset({"full_attention", "sliding_attention"})
 
 _RECENT = 8
 _PREFIXES = 4
@@ -31,33 +29,19 @@ class Tree:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        config = model.config.get_text_config()
-        kinds: set[str] = set(getattr(config, "layer_types", None) or ())
-        if kinds - SERVED_LAYERS:
-            raise InvalidConfig(
-                f"models with {', '.join(sorted(kinds - SERVED_LAYERS))} layers are not served in process",
-                why="their state is not a list of keys and values per token",
-                fix="serve this model with vLLM and use an openai: backbone",
-            )
-        self._by_kind = "sliding_attention" in kinds
-        self._window: int | None = getattr(config, "sliding_window", None) if self._by_kind or not kinds else None
-        self._additive = getattr(config, "_attn_implementation", "") != "sdpa"
+        self._attention = Attention(model)
         self._keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
-        self.layers: int = config.num_hidden_layers
+        self.layers: int = model.config.get_text_config().num_hidden_layers
         self.device = model.device
         self.dtype = model.dtype
 
     def forward(self, ids: Any, positions: Any, key_positions: Any, cache: SlotCache | None, keep: Any) -> Any:
         """Logits at the columns `keep` of every row, float32. A query sees keys at its own position and before."""
         gap = positions.unsqueeze(-1) - key_positions.unsqueeze(-2)  # rows × queries × keys
-        masks = {"full_attention": self._mask(gap >= 0)}
-        if self._window is not None:
-            masks["sliding_attention"] = self._mask((gap >= 0) & (gap < self._window))
-        mask = masks if self._by_kind else masks.get("sliding_attention", masks["full_attention"])
         options: dict[str, Any] = {"logits_to_keep": keep} if self._keeps else {}
         out = self.model(
             input_ids=ids,
-            attention_mask=mask,
+            attention_mask=self._attention.masks(gap >= 0, gap),
             position_ids=positions,
             past_key_values=cache,
             use_cache=cache is not None,
@@ -65,13 +49,6 @@ class Tree:
         )
         logits = out.logits if self._keeps else out.logits[:, keep]
         return logits.float()
-
-    def _mask(self, visible: Any) -> Any:
-        visible = visible.unsqueeze(1)
-        if not self._additive:
-            return visible
-        lowest = torch.finfo(self.dtype).min
-        return torch.zeros(visible.shape, dtype=self.dtype, device=self.device).masked_fill(~visible, lowest)
 
     def pad(self, sequences: Sequence[Sequence[int]]) -> tuple[Any, Any]:
         """(ids, positions), padded to the right with zeros."""
