@@ -3,6 +3,7 @@ afterwards is a leak. Those that nobody ended are the control: a read that serve
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import sqlite3
@@ -14,7 +15,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from agents import SQLiteSession
+
 from memkit import Memory
+from memkit_agents import MemkitSession
 from memkit_langchain import MemkitRetriever
 from memkit_plug.talk import HostTalk
 
@@ -65,12 +69,20 @@ class Told:
     clock: Hands
     user: str
     word: str
-    expires: bool = False
+    way: str = ""
+    session: MemkitSession | None = None
+    """Through which it is told, where it is popped from there."""
 
     def __post_init__(self) -> None:
         said = SAYINGS[int(self.word[2:6]) % len(SAYINGS)].format(self.word)
-        ends = self.clock.at + timedelta(hours=1) if self.expires else None
+        ends = self.clock.at + timedelta(hours=1) if self.way == "expiry" else None
         self.memory.add("I play the violin.", user_id=self.user, session_id="s0")
+        if self.way == "pop":
+            self.session = MemkitSession(SQLiteSession("s1"), self.memory, user_id=self.user)
+            asyncio.run(self.session.add_items([{"role": "user", "content": said}]))
+            self.memory.flush()
+            self.memory.search(self.word, user_id=self.user)
+            return
         self.added = self.memory.add(said, user_id=self.user, session_id="s1", expires_at=ends)
         noted = {"role": "assistant", "content": f"Noted: {self.word}."}
         self.repeated = self.memory.add(noted, user_id=self.user, session_id="s1", expires_at=ends)
@@ -105,6 +117,11 @@ def _erase_memory(told: Told) -> None:
     told.memory.erase(user_id=told.user, memory_id=listed[0] if listed else told.added.turns[0].turn_id)
 
 
+def _pop(told: Told) -> None:
+    assert told.session is not None
+    asyncio.run(told.session.pop_item())
+
+
 def _expire(told: Told) -> None:
     told.clock.at += timedelta(hours=2)
 
@@ -114,6 +131,7 @@ WAYS: Mapping[str, Callable[[Told], Any]] = {
     "delete_all": lambda told: told.memory.delete_all(user_id=told.user),
     "forget by message": _forget,
     "undo": _undo,
+    "pop": _pop,
     "expiry": _expire,
     "erase a turn": lambda told: told.memory.erase(user_id=told.user, turn_id=told.added.turns[0].turn_id),
     "erase a memory": _erase_memory,
@@ -166,7 +184,7 @@ def outcome(path: Path, way: str, count: int, *, rules: bool, control: int = 5) 
     clock, teller = Hands(), Teller()
     leaks, seen = dict[str, list[str]](), set[str]()
     with opened(path, clock, teller, rules=rules) as memory:
-        told = [Told(memory, clock, f"u{n}", canary(n), expires=way == "expiry") for n in range(count)]
+        told = [Told(memory, clock, f"u{n}", canary(n), way) for n in range(count)]
         kept = [Told(memory, clock, f"k{n}", canary(9_000 + n)) for n in range(control)]
         if way == "expiry":
             WAYS[way](told[0])  # time passes for all of them

@@ -31,8 +31,8 @@ def bm25(stop_words: list[str]) -> SparseTextEmbedding:
     return SparseTextEmbedding("Qdrant/bm25", specific_model_path=folder, stopwords=set(stop_words))
 
 
-def found(talk: dict[str, list[str]], vectors: np.ndarray, encoder: SparseTextEmbedding) -> list[list[int]]:
-    folder, dim = tempfile.mkdtemp(), int(vectors.shape[1])
+def opened(dim: int, encoder: SparseTextEmbedding) -> Memory:
+    folder = tempfile.mkdtemp()
     memory = Memory.from_config(
         {
             "vector_store": {
@@ -44,9 +44,14 @@ def found(talk: dict[str, list[str]], vectors: np.ndarray, encoder: SparseTextEm
             "embedder": {"provider": "openai", "config": {"api_key": "unused", "embedding_dims": dim}},
         }
     )
+    memory.vector_store._bm25_encoder = encoder
+    return memory
+
+
+def found(talk: dict[str, list[str]], vectors: np.ndarray, encoder: SparseTextEmbedding) -> list[list[int]]:
+    memory = opened(int(vectors.shape[1]), encoder)
     texts = [*talk["rows"], *talk["questions"]]
     memory.embedding_model = Given(dict(zip(texts, vectors.tolist(), strict=True)))
-    memory.vector_store._bm25_encoder = encoder
     row_of: dict[str, int] = {}
     for row, text in enumerate(talk["rows"]):
         (added,) = memory.add(text, user_id="u", infer=False)["results"]
@@ -66,4 +71,5 @@ def main() -> None:
     print(json.dumps({"found": answer}))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -36,20 +36,24 @@ def peer_python(packages: Sequence[str]) -> Path:
 
 def run_peer(packages: Sequence[str], script: Path, request: dict[str, Any], timeout_s: float = 900) -> dict[str, Any]:
     """Run `script` in the peer's environment: the request goes in as JSON, its last line of output is the answer."""
-    quiet = {"MEM0_TELEMETRY": "False", "ANONYMIZED_TELEMETRY": "False", "OPENAI_API_KEY": "unused"}
-    env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | quiet
     done = subprocess.run(
         [peer_python(packages), script],
         input=json.dumps(request),
         capture_output=True,
         text=True,
         timeout=timeout_s,
-        env=env,
+        env=quiet(),
         check=False,
     )
     if done.returncode != 0:
         raise PeerMissing(f"{script.name} failed: {done.stderr.strip()[-400:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def quiet() -> dict[str, str]:
+    """The environment of a peer's process: no telemetry, no code of ours."""
+    said = {"MEM0_TELEMETRY": "False", "ANONYMIZED_TELEMETRY": "False", "OPENAI_API_KEY": "unused"}
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | said
 
 
 if __name__ == "__main__":

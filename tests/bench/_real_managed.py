@@ -10,7 +10,7 @@ from typing import Any
 from memkit import Memory
 from memkit.models import Op
 from memkit.seams.backbone import GenReply, GenRequest, Replies
-from tests.bench._real_sets import USER, memory, read_rows
+from tests.bench._real_sets import USER, memory, overridden_by, read_rows
 from tests.bench._real_talks import fold, forms_of
 from tests.bench._real_updates import PEOPLE, at_of, sessions_of
 
@@ -61,14 +61,8 @@ def _core(statement: str) -> str:
 
 def _groups(said: Sequence[str], questions: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
     """(overridden, current): of statements that begin alike, up to the answer of a question, the last counts."""
-    old: list[str] = []
-    for question in questions:
-        for gold in forms_of(question["answer"]):
-            ends = [one for one in said if one.rstrip(".").endswith(gold.rstrip("."))]
-            heads = {one.rstrip(".")[: -len(gold.rstrip("."))] for one in ends}
-            alike = [one for one in said if any(len(head) > 12 and one.startswith(head) for head in heads)]
-            groups = {head: [one for one in alike if one.startswith(head)] for head in heads if len(head) > 12}
-            old += [one for group in groups.values() for one in group[:-1] if len(set(group)) > 1 and one != group[-1]]
+    forms = [gold for question in questions for gold in forms_of(question["answer"])]
+    old = [one for gold in forms for one in overridden_by(said, gold)]
     gone = set(old)
     words = [one.split() for one in said]
     current = [

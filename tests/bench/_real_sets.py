@@ -7,8 +7,9 @@ import os
 import random
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,52 @@ from memkit import Memory
 from memkit.models import Turn
 from memkit.results import Hit
 from memkit.retrieval import parse_context
+from memkit.seams.backbone import GenReply, GenRequest, Replies
+from memkit.text.words import terms
+from tests.bench import _real_rivals as rivals
 from tests.bench._real_talks import fold, holds, same, share
 
-KINDS = {"raw": False, "default": True}
-"""System → `infer`: every turn stored raw, or told as an app would."""
 WORDS_400 = 400
 USER = "u"
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A memory, and how it is told: as an app would, or every turn stored raw (`infer=False`)."""
+
+    embedder: str
+    """Or the name of a rival."""
+    infer: bool = True
+    model: Any = None
+    keep_turns: str = "all"
+    config: Mapping[str, Any] | None = None
+
+    @contextmanager
+    def store(self) -> Generator[Any]:
+        if self.embedder in rivals.NAMES:
+            with rivals.rival(self.embedder) as opened:
+                yield opened
+            return
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Memory(
+                folder + "/store",
+                embedder=self.embedder,
+                model=self.model,
+                keep_turns=self.keep_turns,
+                config=self.config,
+            ) as opened,
+        ):
+            yield opened
+
+
+def perfectly(embedder: str, model: Any, keep_turns: str) -> Told:
+    """Told to a manager that may write as much as it has to say."""
+    return Told(embedder, True, model, keep_turns, {"guard": {"max_ops": 60, "max_deletes": 0}})
+
+
 @contextmanager
-def memory(embedder: str, model: Any = None) -> Iterator[Memory]:
+def memory(embedder: str, model: Any = None) -> Generator[Memory]:
     with tempfile.TemporaryDirectory() as folder, Memory(folder + "/store", embedder=embedder, model=model) as opened:
         yield opened
 
@@ -34,26 +71,22 @@ def memory(embedder: str, model: Any = None) -> Iterator[Memory]:
 # ---- LoCoMo ----------------------------------------------------------------------------------------------------
 
 
-def locomo(embedder: str, model: Any = None, kinds: Mapping[str, bool] = KINDS) -> dict[str, dict[str, float]]:
-    """System → evidence recall@10, and share of questions whose gold is within 400 words of context; category 5 left
-    out, and questions without evidence."""
-    data = json.loads(Path(os.environ["MEMKIT_LOCOMO"]).read_text("utf-8"))
-    out: dict[str, dict[str, float]] = {}
-    for name, infer in kinds.items():
-        recall: list[float] = []
-        gold: list[bool] = []
-        for talk in data:
-            with memory(embedder, model) as store:
-                said = _tell_locomo(store, talk["conversation"], infer)
-                for question in talk["qa"]:
-                    evidence = [said[one] for one in question.get("evidence", ()) if one in said]
-                    if question.get("category") == 5 or not evidence:
-                        continue
-                    hits, answer = store.search(question["question"], user_id=USER, k=30), [str(question["answer"])]
-                    recall.append(sum(_is_served(one, hits[:10], answer) for one in evidence) / len(evidence))
-                    gold.append(holds(_first_words([fold(hit.text) for hit in hits], WORDS_400), answer))
-        out[name] = {"evidence": sum(recall) / len(recall), "gold": share(gold), "n": len(recall)}
-    return out
+def locomo(told: Told) -> dict[str, float]:
+    """Evidence recall@10, and share of questions whose gold is within 400 words of context; category 5 left out, and
+    questions without evidence."""
+    recall: list[float] = []
+    gold: list[bool] = []
+    for talk in json.loads(Path(os.environ["MEMKIT_LOCOMO"]).read_text("utf-8")):
+        with told.store() as store:
+            said = _tell_locomo(store, talk["conversation"], told.infer)
+            for question in talk["qa"]:
+                evidence = [said[one] for one in question.get("evidence", ()) if one in said]
+                if question.get("category") == 5 or not evidence:
+                    continue
+                hits, answer = store.search(question["question"], user_id=USER, k=30), [str(question["answer"])]
+                recall.append(sum(_is_served(one, hits[:10], answer) for one in evidence) / len(evidence))
+                gold.append(holds(_first_words([fold(hit.text) for hit in hits], WORDS_400), answer))
+    return {"evidence": 100 * sum(recall) / len(recall), "gold": share(gold), "n": len(recall)}
 
 
 def _is_served(turn: Turn, hits: Sequence[Hit], answer: Sequence[str]) -> bool:
@@ -92,65 +125,122 @@ def read_rows(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.split("\n") if line]
 
 
-def facts(embedder: str, size: str) -> dict[str, dict[str, float]]:
-    """FactConsolidation: later statements override earlier ones. System → share of questions whose gold is the first
-    hit, among the first five, and findable at all (among the first fifty)."""
+def facts(told: Told, size: str) -> dict[str, float]:
+    """FactConsolidation: later statements override earlier ones. Shares of the questions whose gold is the first hit,
+    among the first five, not among the first fifty; and that find one of the overridden statements before it."""
     rows = read_rows(f"factcon_{size}.jsonl")
-    out: dict[str, dict[str, float]] = {}
-    for name, infer in KINDS.items():
-        first, five, never = list[bool](), list[bool](), list[bool]()
-        with memory(embedder) as store:
-            for row in rows:
-                if "content" in row:
-                    message = {"role": row["role"], "content": row["content"]}
-                    store.add(message, user_id=USER, session_id=row["session"], at=row["at"], infer=infer)
-            for row in rows:
-                if "question" in row:
-                    hits = store.search(row["question"], user_id=USER, k=50)
-                    right = [holds(hit.text, row["answer"]) for hit in hits]
-                    first.append(any(right[:1]))
-                    five.append(any(right[:5]))
-                    never.append(not any(right))
-        out[name] = {"first": share(first), "five": share(five), "never": share(never)}
-    return out
+    said = [row["content"] for row in rows if "content" in row]
+    first, five, never, stale = list[bool](), list[bool](), list[bool](), list[bool]()
+    with told.store() as store:
+        for row in rows:
+            if "content" in row:
+                message = {"role": row["role"], "content": row["content"]}
+                store.add(message, user_id=USER, session_id=row["session"], at=row["at"], infer=told.infer)
+        for row in rows:
+            if "question" in row:
+                hits = store.search(row["question"], user_id=USER, k=50)
+                right = [holds(hit.text, row["answer"]) for hit in hits]
+                first.append(any(right[:1]))
+                five.append(any(right[:5]))
+                never.append(not any(right))
+                if old := [one for gold in row["answer"] for one in overridden_by(said, gold)]:
+                    before = hits[: right.index(True)] if any(right) else hits
+                    stale.append(any(same(hit.text, one) for hit in before for one in old))
+    found = {"first": share(first), "five": share(five), "never": share(never), "stale": share(stale)}
+    return found | {"n": len(stale)}
 
 
-def realmem(
-    embedder: str, most: int | None = None, model: Any = None, kinds: Mapping[str, bool] = KINDS
-) -> dict[str, dict[str, float]]:
-    """RealMem, streaming: each question is asked right after the session that it comes after. System → recall of the
-    evidence turns among the first 10 and 30 hits. `most`: so many personas."""
+def overridden_by(said: Sequence[str], gold: str) -> list[str]:
+    """Statements that begin as one does that ends with this answer, and were made before the last of these."""
+    gold = gold.rstrip(".")
+    heads = {one.rstrip(".")[: -len(gold)] for one in said if one.rstrip(".").endswith(gold)}
+    old: list[str] = []
+    for head in heads:
+        group = [one for one in said if len(head) > _HEAD and one.startswith(head)]
+        old += [one for one in group[:-1] if one != group[-1]]
+    return old
+
+
+_HEAD = 12
+"""Fewer letters at the start tell nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """RealMem: mean recall of the evidence turns, in per cent."""
+
+    ten: float
+    thirty: float
+    n: int
+
+
+def realmem(told: Told, most: int | None = None, points: Points | None = None) -> Recalled:
+    """RealMem, streaming: each question is asked right after the session that it comes after. `most`: so many
+    personas. `points`: a manager that writes the memory points of the evidence turns; they count as these do."""
     rows = read_rows("realmem_dev.jsonl")
-    people = list(dict.fromkeys(row["conversation"] for row in rows))[:most]
-    out: dict[str, dict[str, float]] = {}
-    for name, infer in kinds.items():
-        ten, thirty = list[float](), list[float]()
-        for person in people:
-            own = [row for row in rows if row["conversation"] == person]
-            said = {row["id"]: row["content"] for row in own if "content" in row}
-            waiting: dict[str, list[dict[str, Any]]] = {}
-            for row in own:
-                if "question" in row:
-                    waiting.setdefault(row["after"], []).append(row)
-            with memory(embedder, model) as store:
-                turns = [row for row in own if "content" in row]
-                for row, following in zip(turns, [*turns[1:], None], strict=True):
-                    message = {"role": row["role"], "content": row["content"]}
-                    store.add(message, user_id=USER, session_id=row["session"], at=row["at"], infer=infer)
-                    if following is None or following["session"] != row["session"]:
-                        for question in waiting.pop(row["session"], ()):
-                            evidence = [said[one] for one in question["evidence"] if one in said]
-                            if evidence:
-                                hits = store.search(question["question"], user_id=USER, k=30)
-                                ten.append(_recall(evidence, [hit.text for hit in hits[:10]]))
-                                thirty.append(_recall(evidence, [hit.text for hit in hits]))
-        out[name] = {"ten": 100 * sum(ten) / len(ten), "thirty": 100 * sum(thirty) / len(thirty), "n": len(ten)}
+    ten, thirty = list[float](), list[float]()
+    for person in list(dict.fromkeys(row["conversation"] for row in rows))[:most]:
+        own = [row for row in rows if row["conversation"] == person]
+        turns = [row for row in own if "content" in row]
+        waiting: dict[str, list[dict[str, Any]]] = {}
+        for row in own:
+            if "question" in row:
+                waiting.setdefault(row["after"], []).append(row)
+        known = points_of(own)
+        said = {row["id"]: [row["content"], *(known.get(row["id"], ()) if points else ())] for row in turns}
+        with told.store() as store:
+            for row, following in zip(turns, [*turns[1:], None], strict=True):
+                if points:
+                    points.texts = known.get(row["id"], [])
+                message = {"role": row["role"], "content": row["content"]}
+                store.add(message, user_id=USER, session_id=row["session"], at=row["at"], infer=told.infer)
+                if following is None or following["session"] != row["session"]:
+                    for question in waiting.pop(row["session"], ()):
+                        evidence = [said[one] for one in question["evidence"] if one in said]
+                        if evidence:
+                            hits = store.search(question["question"], user_id=USER, k=30)
+                            ten.append(_recall(evidence, [hit.text for hit in hits[:10]]))
+                            thirty.append(_recall(evidence, [hit.text for hit in hits]))
+    return Recalled(100 * sum(ten) / len(ten), 100 * sum(thirty) / len(thirty), len(ten))
+
+
+def points_of(rows: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
+    """Turn → the memory points that questions name of it: each point goes to the turn that has most of its words."""
+    words = {row["id"]: set(terms(row["content"])) for row in rows if "content" in row}
+    out: dict[str, list[str]] = {}
+    for row in rows:
+        turns = [one for one in row.get("evidence", ()) if one in words]
+        for point in row.get("answer", ()) if turns else ():
+            wanted = set(terms(point))
+            kept = out.setdefault(max(turns, key=lambda turn: len(wanted & words[turn])), [])
+            if (text := " ".join(point.split())[:_POINT]) not in kept:
+                kept.append(text)
     return out
 
 
-def _recall(evidence: Sequence[str], texts: Sequence[str]) -> float:
+_POINT = 390
+"""Letters of a memory."""
+
+
+class Points:
+    """A manager that adds the memory points it was given."""
+
+    style, identity, max_parallel = "json", "points/1", 1
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
+        kept = [{"op": "ADD", "id": None, "text": text, "turn": 1} for text in self.texts]
+        return [GenReply(json.dumps({"operations": kept})) for _ in requests]
+
+    def close(self) -> None: ...
+
+
+def _recall(evidence: Sequence[Sequence[str]], texts: Sequence[str]) -> float:
     """The served words of long turns are windows of them."""
-    return sum(any(same(text, said) for text in texts) for said in evidence) / len(evidence)
+    found = [any(same(text, form) for text in texts for form in forms) for forms in evidence]
+    return sum(found) / len(found)
 
 
 # ---- made on the spot --------------------------------------------------------------------------------

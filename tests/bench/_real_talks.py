@@ -8,17 +8,13 @@ import os
 import re
 import tempfile
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from memkit import Memory
-from memkit.models import MemoryRecord
-from memkit.retrieval import estimate_tokens, parse_context, render_context
-from memkit.text.words import terms
+from memkit.retrieval import estimate_tokens, parse_context
 
 K, TOKENS, OF_EACH = 10, 300, 3
 
@@ -104,38 +100,6 @@ def told(embedder: str, *, infer: bool = True, model: Any = None) -> System:
                 yield Served([hit.text for hit in hits], said, best, tokens, share, relevance)
 
     return run
-
-
-def bm25(talk: Talk) -> Iterator[Served]:
-    """The plain baseline: Okapi over the same turns with the same words, laid out in the same block."""
-    texts = [turn["content"] for turn in talk.turns]
-    bags = [Counter(terms(text)) for text in texts]
-    lengths = [sum(bag.values()) for bag in bags]
-    mean = sum(lengths) / len(lengths)
-    seen = Counter(term for bag in bags for term in bag)
-    for question in [*talk.questions, *talk.others]:
-        wanted = set(terms(question["question"]))
-        scores = [
-            sum(
-                math.log(1 + (len(bags) - seen[t] + 0.5) / (seen[t] + 0.5))
-                * bag[t]
-                * 2.2
-                / (bag[t] + 1.2 * (0.25 + 0.75 * size / mean))
-                for t in wanted
-                if t in bag
-            )
-            for bag, size in zip(bags, lengths, strict=True)
-        ]
-        order = sorted(range(len(texts)), key=lambda i: -scores[i])
-        block = render_context([_record(talk.turns[i], i) for i in order], TOKENS, nonce="0" * 8).text
-        said = "\n".join(item.text for item in parse_context(block)) if block else ""
-        yield Served([texts[i] for i in order[:K]], said, max(scores), estimate_tokens(block))
-
-
-def _record(turn: dict[str, Any], seq: int) -> MemoryRecord:
-    origin = "assistant" if turn["role"] == "assistant" else "user"
-    at = datetime.fromisoformat(turn["at"])
-    return MemoryRecord(id=turn["id"], text=turn["content"], kind="turn", origin=origin, at=at, seq=seq + 1)
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ from typing import Any
 from memkit import Memory
 from memkit.seams.backbone import GenReply, GenRequest, Replies
 from memkit.text.words import terms
-from tests.bench._real_sets import USER, memory
+from tests.bench._real_sets import USER, Told, perfectly
 
 PEOPLE = ("halumem_user0.jsonl", "halumem_user3.jsonl")
 _SAYS, _HOLDS, _OLD = 0.5, 0.6, 2
@@ -47,13 +46,13 @@ class Seen:
                 self.evidence.append(all(any(_holds(text, point) for text in texts) for point in points))
 
 
-def halumem(embedder: str, *, infer: bool = True) -> Seen:
+def halumem(told: Told) -> Seen:
     """Told turn by turn, without a model."""
     seen = Seen()
     for person in PEOPLE:
-        with memory(embedder) as store:
+        with told.store() as store:
             for session in sessions_of(person):
-                _tell(store, session, infer)
+                _tell(store, session, told.infer)
                 seen.look(store, session)
     return seen
 
@@ -63,16 +62,7 @@ def perfect(embedder: str, keep_turns: str) -> Seen:
     seen = Seen()
     for person in PEOPLE:
         manager = _Perfect()
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            Memory(
-                folder + "/store",
-                embedder=embedder,
-                model=manager,
-                keep_turns=keep_turns,
-                config={"guard": {"max_ops": 60, "max_deletes": 0}},
-            ) as store,
-        ):
+        with perfectly(embedder, manager, keep_turns).store() as store:
             for session in sessions_of(person):
                 manager.points = [one for one in session["memory_points"] if one["memory_source"] != "interference"]
                 said = [{"role": turn["role"], "content": turn["content"]} for turn in session["dialogue"]]

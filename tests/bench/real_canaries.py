@@ -1,4 +1,4 @@
-"""500 canaries, each told by a user of its own and ended in one of eight ways, without a model and with one: what any
+"""500 canaries, each told by a user of its own and ended in one of nine ways, without a model and with one: what any
 read serves of them afterwards, and what of the erased ones is left on disk. Some are not ended: each kind of read must
 serve those. `--full` tells 2,000."""
 

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from memkit import Memory
 from memkit.embedders import make_embedder
 from memkit.embedders.hash import HashEmbedder
+from memkit.engine.bank import LiveBank
 from memkit.engine.record import prompt_text
 from memkit.errors import BadReply
-from memkit.models import to_json
+from memkit.models import Bank, to_json
+from memkit.ops import BankState
 from memkit.seams.backbone import GenReply, GenRequest, Replies
 from memkit_train.log import StoreSource
 from memkit_train.replay import Env, Policy, scripts_of
@@ -169,6 +171,41 @@ def test_a_turn_is_decided_again_as_memory_decided_it(
     assert trained.prompts == served.prompts
     assert len(kept) == 12
     assert [record.text for record in trail.end.live.state if record.kind != "turn"] == kept
+
+
+def test_what_was_asked_while_turns_were_pending_is_asked_again_of_the_same_bank(tmp_path: Path) -> None:
+    served, clock = Noting("compact"), Hands(START)
+    config = {"candidates": 3, "workers": 0}
+    cited: list[list[str]] = []
+    undecided: set[str] = set()
+    with Memory(tmp_path / "store", model=served, clock=clock, mode="fused", config=config) as memory:
+        for n in range(9):
+            clock.at = START + timedelta(days=n)
+            told = memory.add(said(n, 3), user_id="ana", session_id=f"s{n // 4}", at=clock.at, wait=False)
+            undecided.add(told.turns[0].turn_id)
+            answer = memory.answer(f"Who walked {n} miles in {said(n, 3)['content'][-8:]}?", user_id="ana")
+            cited.append([record.id for record in answer.cited])
+            if n % 3 == 1:
+                memory.flush()
+        memory.flush()
+        whole = BankState({record.id: record for _, record in memory._runtime.journal.live(bank=Bank("ana"))})
+    assert undecided & {one for ids in cited for one in ids}
+    trained = Noting("compact")
+    with StoreSource(tmp_path / "store") as source:
+        env = Env(make_embedder("hash"), source.served_with)
+        (episode,) = source.trajectories()
+        (script,) = scripts_of(episode)
+        (trail,) = env.run([(env.start(script), Policy(trained))], upto=None)
+        answers = Answers(CachedBackbone(trained), env.embedder, source.served_with)
+        asked: list[tuple[Probed, LiveBank]] = []
+        for event in episode.answers:
+            state = BankState().fold([op for op in script.ops if op.seq <= event.state_seq])
+            bank = LiveBank.of(list(state), env.embedder, state.seq)
+            asked.append((Probed(event.question, "", event.at), bank))
+        found = [one.draft.memory_ids if one.draft else () for one in answers.ask(asked)]
+    assert [list(ids) for ids in found] == cited
+    assert trail.end.live.state.hash() == whole.hash()
+    assert sorted(trained.prompts) == sorted(served.prompts)
 
 
 class Contrary(HashEmbedder):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from datetime import timedelta
@@ -86,6 +89,53 @@ def test_its_deletion_is_undone_and_its_users_are_erased(old: Memory) -> None:
     assert any("555 0199" in record.text for record in old.list(user_id="ana"))
     assert old.erase(user_id="ben").counts
     assert old.users() == ["ana", "talk"]
+
+
+KILLED = {
+    "before the journal's step is committed": "sqlite.MIGRATIONS = defaultdict(die)",
+    "before the marker": "disk.write_marker = die",
+    "before the marker is in its place": "os.replace = die",
+    "before LanceDB has the new columns": "LanceTable.add_columns = die",
+    "after LanceDB has them": "LanceTable.add_columns = lambda *a, then=LanceTable.add_columns: die(then(*a))",
+}
+PROGRAM = """
+import os, signal, sys
+from collections import defaultdict
+from lancedb.table import LanceTable
+from memkit import Memory
+from memkit.journal import disk, sqlite
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+exec(sys.argv[2])
+with Memory(sys.argv[1], config={"workers": 0}) as memory:
+    memory.add("I paint birds.", user_id="eva", infer=False)
+    memory._runtime.projector.project()
+print("not killed")
+"""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(step, marks=() if place in (0, len(KILLED) - 1) else pytest.mark.slow)
+        for place, step in enumerate(KILLED)
+    ],
+)
+def test_killed_at_any_step_it_is_whole_and_taken_over_the_next_time(made: Path, step: str) -> None:
+    program = [sys.executable, "-c", PROGRAM, str(made / "store"), KILLED[step]]
+    killed = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stdout + killed.stderr
+    with Memory(made / "store", config={"workers": 0}) as memory:
+        assert banks(memory) == EXPECTED["banks"]
+        for question, hits in EXPECTED["search"]:
+            found = memory.search(question, user_id="ana", k=3)
+            assert [[h.memory.id, h.text, h.memory.revision] for h in found] == hits
+        memory.add("I paint birds.", user_id="eva", infer=False)
+        memory._runtime.projector.project()
+        assert [hit.text for hit in memory.search("birds", user_id="eva")] == ["I paint birds."]
+        assert memory.doctor() == []
 
 
 def test_its_export_and_its_adapter_are_taken_in(made: Path) -> None:

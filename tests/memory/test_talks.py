@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench._real_talks import Tally, bm25, talks, tally, told
+from tests.bench._real_rivals import BM25, told_to
+from tests.bench._real_talks import Tally, talks, tally, told
 
 FOUND = talks(str(Path(__file__).parents[1] / "data" / "talks"))
 
@@ -17,7 +18,7 @@ def tallies() -> dict[str, Tally]:
     return {
         "default": tally(told("hash"), FOUND),
         "raw": tally(told("hash", infer=False), FOUND),
-        "BM25": tally(bm25, FOUND),
+        "BM25": tally(told_to(BM25), FOUND),
     }
 
 
