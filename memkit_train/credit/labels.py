@@ -1,13 +1,13 @@
 """What users said or showed about answers, as one label per answer.
 
-    thumb, reward                 y as given            weight 1
-    expected="…"                  y = F1 of the answer  weight 1
-    "No, …" in the next turn      y = 0                 weight .5
-    the same question again       y = .25               weight .3
+    thumb, reward                 y as given                           weight 1
+    expected="…"                  y = whether the answer says so       weight 1
+    "No, …" in the next turn      y = 0                                weight .5
+    the same question again       y = .25                              weight .3
     silence                       no label
 
-What the user says outweighs what the user does; of several explicit ratings the last counts, and an expected answer,
-which says most, comes before the bare ratings given with it.
+What the user says outweighs what the user does; of several explicit ratings the last counts. Who rates has read the
+answer, so a rating comes before what a comparison with an expected answer makes of it (metrics/right.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from itertools import pairwise
 
 from memkit.journal import FeedbackRecord
 from memkit_train.log.records import AnswerEvent, Label, Trajectory
-from memkit_train.metrics import scores
+from memkit_train.metrics.right import rate
 
 CORRECTION, REASK = (0.0, 0.5), (0.25, 0.3)
 """(y, weight)."""
@@ -53,15 +53,15 @@ def said_at(episode: Trajectory) -> list[datetime]:
 
 
 def _explicit(event: AnswerEvent, given: Sequence[FeedbackRecord]) -> Label | None:
-    expected = [one for one in given if one.payload.get("expected") is not None]
-    if expected:
-        return Label(event.trace_id, score(event, str(expected[-1].payload["expected"])), 1.0, "expected")
     corrected = next((str(one.payload.get("turn_id", "")) for one in given if _corrects(one)), "")
     for one in reversed(given):
         if one.payload.get("reward") is not None:
             return Label(event.trace_id, float(one.payload["reward"]), 1.0, "reward", corrected)
         if one.payload.get("label") in ("up", "down"):
             return Label(event.trace_id, float(one.payload["label"] == "up"), 1.0, "thumb", corrected)
+    expected = [one for one in given if one.payload.get("expected") is not None]
+    if expected:
+        return Label(event.trace_id, score(event, str(expected[-1].payload["expected"])), 1.0, "expected")
     return None
 
 
@@ -70,10 +70,8 @@ def _corrects(one: FeedbackRecord) -> bool:
 
 
 def score(event: AnswerEvent, expected: str) -> float:
-    """F1 of the words; where nothing is expected, whether the answer says so."""
-    if scores.abstains(expected):
-        return float(event.abstained or scores.abstains(event.answer))
-    return scores.f1_squad(event.answer, expected)
+    """Whether the answer says what was expected."""
+    return rate("unknown" if event.abstained else event.answer, expected)
 
 
 def _implicit(event: AnswerEvent, given: Sequence[FeedbackRecord]) -> Label | None:

@@ -64,8 +64,8 @@ def episode_probes(episode: Trajectory, topics: Topics, embedder: Embedder) -> I
 def _expected(
     episode: Trajectory, reading: Crediting, event: AnswerEvent, label: Label
 ) -> tuple[str, Source, float] | None:
-    if label.source == "expected":
-        given = [one.payload["expected"] for one in episode.feedback[event.trace_id] if "expected" in one.payload]
+    told = [one.payload.get("expected") for one in episode.feedback.get(event.trace_id, ())]
+    if given := [one for one in told if one is not None]:
         return str(given[-1]), "expected", 1.0
     if label.said_in and label.y < 0.5:
         said = [one.text for one in reading.moments if one.turn.turn_id == label.said_in and one.is_fact]

@@ -43,6 +43,8 @@ class RewrittenCall:
     reply: str
     decision_ids: tuple[str, ...]
     """The logged decisions that it says again."""
+    guessed: bool = False
+    """Facts in it are nobody's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +264,9 @@ def _checked(step: Step, voice: LoggedVoice, scene: ToldScene) -> list[Rewritten
         assert call.reply is not None
         if _unsayable(call.prompt, call.reply.text):
             raise Unwritable(UNSAYABLE)
+        guessed = call.role == "extractor" and any(one.guessed for one in voice.plan)
         named = {"extractor": (scene.heard,), "fused": whole}.get(call.role) or (next(of_facts).decision_id,)
-        out.append(RewrittenCall(call.role, call.prompt.messages, call.reply.text, named))
+        out.append(RewrittenCall(call.role, call.prompt.messages, call.reply.text, named, guessed))
     return out
 
 

@@ -29,6 +29,8 @@ class PlannedFact:
     text: str
     decision_id: str
     drafts: list[OpDraft] = field(default_factory=list[OpDraft])
+    guessed: bool = False
+    """Its words are not the teacher's."""
 
 
 _NOBODY = PlannedFact("", "", "")
@@ -86,6 +88,7 @@ class LoggedVoice:
             fact = facts.setdefault(normalise(option), PlannedFact(turn, option, self._told[0].decision_id))
             home[place] = fact
             fact.drafts.append(draft)
+            fact.guessed |= option != draft.text
         for draft, option in beside:
             home[option].drafts.append(draft)
         return list(facts.values())

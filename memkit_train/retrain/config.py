@@ -128,9 +128,10 @@ class MethodConfig(Section):
 class GateConfig(Section):
     """ε of the guards and the least sample; see memkit_train.gate.checks."""
 
-    target: Literal["answer_f1", "answer_em", "found"] | None = None
-    """What must get better: None is `answer_f1`; for `small` without an answerer `found`, which is how early a read has
-    what the right answer says."""
+    target: Literal["answer_f1", "answer_em", "answer_right", "found"] | None = None
+    """What must get better: None is `answer_f1`, the words in common with what is expected. `answer_right` asks whether
+    it is said, in however many words, and suits apps whose answers are sentences. For `small` without an answerer it is
+    `found`: how early a read has what the right answer says."""
     min_probes: Annotated[int, Field(ge=0)] = 200
     min_users: Annotated[int, Field(ge=0)] = 30
     min_set: Annotated[int, Field(ge=1)] = 30

@@ -2,6 +2,7 @@
 
 What was asked so is taken as it was logged, ids and all; what was asked otherwise (one call in JSON, say) is written
 anew from what was asked, shown and done (replay/rewrite.py). A row has the labels of the decisions that it says again.
+Where facts had to be guessed only the manager learns: an extractor that is taught guesses draws worse facts than before.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def render(
     by_id = {one.decision_id: one for one in episode.decisions}
     for call in calls:
         score = _of(call, credits)
-        if call.role in roles and (every or score is not None):
+        if call.role in roles and not call.guessed and (every or score is not None):
             age = by_id[call.decision_ids[0]].age_days(micros(now))
             row = TextRow(
                 call.messages,

@@ -14,13 +14,14 @@ from memkit.retrieval import RankerWeights
 from memkit.seams.backbone import Backbone
 from memkit.seams.embedder import Embedder
 from memkit_train.metrics import scores as dialects
+from memkit_train.metrics.right import rate
 from memkit_train.replay.answer import AnswerTask, answer_all
 from memkit_train.replay.env import Trail
 from memkit_train.rewards.base import Probed, Rollout
 from memkit_train.rewards.cached import CachedBackbone
 from memkit_train.rewards.judge import Ask, Prompting, judge
 
-Metric = Literal["em", "f1", "judge"]
+Metric = Literal["em", "f1", "right", "judge"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,8 @@ class AnswerReward:
     def _score(self, answer: str, probe: Probed) -> float | None:
         if self.metric == "judge" and self.judged_by is not None and not dialects.abstains(probe.expected):
             return self._judged(self.judged_by, answer, probe)
+        if self.metric == "right":
+            return rate(answer, probe.expected, worded="confirmed" in probe.tags)
         measure: Callable[[str, str], float] = overlap if self.metric == "f1" else exact
         return measure(answer, probe.expected)
 

@@ -21,6 +21,7 @@ from memkit.seams.backbone import GenReply
 from memkit.text.words import terms
 from memkit_train.credit.labels import labels
 from memkit_train.metrics import scores as dialects
+from memkit_train.metrics.right import rate
 from memkit_train.replay.env import Env, Policy, Step, Trail
 from memkit_train.replay.script import Script, scripts_of
 from memkit_train.rewards.answers import Answers, bank_for, exact, overlap
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 Table = Mapping[str, Mapping[str, Sequence[float]]]
 """Measure → user → values."""
-TARGETS = {"answer_f1": overlap, "answer_em": exact, "found": found_early}
+TARGETS = {"answer_f1": overlap, "answer_em": exact, "answer_right": rate, "found": found_early}
 ALIKE = 0.8
 """Share of two memories' words in common from which one is a duplicate."""
 HEAVIEST = 4.0
@@ -179,7 +180,10 @@ def _trial(
     scale = balance(users)
     found = answers.ask([(probe, bank_for(probe, trail)) for _, trail, probe in asked])
     for (one, trail, probe), answered in zip(asked, found, strict=True):
-        score = TARGETS[metric](answered.text, probe.expected)
+        if metric == "answer_right":  # what the app once answered was worded by another model
+            score = rate(answered.text, probe.expected, worded="confirmed" in probe.tags)
+        else:
+            score = TARGETS[metric](answered.text, probe.expected)
         if probe.source_turns and not dialects.abstains(probe.expected):
             tables["m_fail"][one.user].append(forgotten_share(probe, bank_for(probe, trail)))
         tables[metric][one.user].append(score * scale["correction" in probe.tags])

@@ -3,9 +3,12 @@ replies earn, and the way out to other trainers and back."""
 
 from __future__ import annotations
 
+from memkit_train.metrics import scores
+from memkit_train.metrics.right import rate
 from memkit_train.rl.algorithms import grpo
 from memkit_train.rl.algorithms.values import ScoredEpisode, ScoredStep
 from tests.bench._table import Row
+from tests.train.test_right import judged
 
 
 def refused_replies(full: bool) -> list[Row]:
@@ -24,6 +27,24 @@ def refused_replies(full: bool) -> list[Row]:
     return [
         Row("advantage of a refused reply, at most", most, "", "≤ 0", most <= 0, note),
         Row("… of a clean NOOP in its group, at least", least, "", "≥ 0", least >= 0, f"{len(blamed)} of them"),
+    ]
+
+
+def label_rule(full: bool) -> list[Row]:
+    """Answers as models word them, with verdicts given by hand: the rule of labels, and F1, which was it before."""
+    ours = theirs = 0
+    found = judged()
+    for right, expected, answer in found:
+        ours += (rate(answer, expected) >= 0.5) == right
+        abstained = float(scores.abstains(answer)) if scores.abstains(expected) else None
+        f1 = scores.f1_squad(answer, expected) if abstained is None else abstained
+        theirs += (f1 >= 0.5) == right
+    share, other = ours / len(found), theirs / len(found)
+    return [
+        Row(
+            "labels: agreement with verdicts given by hand", share, "", "≥ 0.97", share >= 0.97, f"{len(found)} answers"
+        ),
+        Row("… of the F1 of the words", other, "", "reported", True, "what labels were made of before"),
     ]
 
 

@@ -13,7 +13,7 @@ from tests.bench._results import record
 from tests.bench._rl_lab import guarded
 from tests.bench._table import Row
 
-PARTS: Sequence[Callable[[bool], list[Row]]] = (data.refused_replies,)
+PARTS: Sequence[Callable[[bool], list[Row]]] = (data.refused_replies, data.label_rule)
 
 
 def run(full: bool = False) -> list[Row]:

@@ -145,7 +145,8 @@ def test_what_the_log_knows_nothing_of_is_dropped_and_counted(tmp_path: Path) ->
         ({"reward": 0.4}, (0.4, 1.0, "reward")),
         ({"label": "up"}, (1.0, 1.0, "thumb")),
         ({"expected": "Rome"}, (1.0, 1.0, "expected")),
-        ({"expected": "Oslo", "reward": 1.0}, (0.0, 1.0, "expected")),
+        ({"expected": "Oslo"}, (0.0, 1.0, "expected")),
+        ({"expected": "Oslo", "reward": 1.0}, (1.0, 1.0, "reward")),
         ({"comment": "hm"}, None),
     ],
 )
