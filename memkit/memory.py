@@ -14,6 +14,7 @@ from memkit.inputs import optional_id, path_of, scope_id, text_of, verb, whole_n
 from memkit.models import Bank, Kind, MemoryRecord, Op
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page, ParkedTurn, Problem
 from memkit.runtime import care, erasure, writes
+from memkit.runtime.held import HeldChanges
 from memkit.runtime.read_request import AS_OF, ReadRequest
 from memkit.runtime.runtime import Runtime
 from memkit.seams.clock import Clock, Ids
@@ -357,6 +358,11 @@ class Memory:
     def retry(self, trace_ids: Iterable[str] | None = None, *, user_id: str | None = None, wait: bool = True) -> int:
         """Decide parked turns again: all of them, those named, or one user's. Returns how many."""
         return care.retry(self._runtime.alive(), trace_ids, user_id, wait)
+
+    @property
+    def held(self) -> HeldChanges:
+        """What models asked for on the words of tools, documents or assistants, against what the user said."""
+        return HeldChanges(self._runtime.alive())
 
     @verb
     def trainable(self, value: bool, *, user_id: str, agent_id: str | None = None) -> None:

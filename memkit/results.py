@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from memkit.models import MemoryRecord, Op, Status, Turn
+from memkit.models import Action, MemoryRecord, Op, Origin, Status, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,20 @@ class ParkedTurn:
     detail: str
     attempts: int
     turns: tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldChange:
+    """What a reply asked for, and what was not done because of whose words it rests on."""
+
+    id: str
+    action: Action
+    memory: MemoryRecord
+    """Which it was to change, as it stands."""
+    text: str | None
+    origin: Origin
+    source_turns: tuple[str, ...]
+    why: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from memkit.cli import adapters, copies, look, servers, show
+from memkit.cli import adapters, copies, held, look, servers, show
 from memkit.cli.opening import open_store, there
 from memkit.errors import InvalidInput
 from memkit.models import to_json
@@ -23,7 +23,8 @@ app = typer.Typer(
     help="Memory that learns from its own use. Start with: memkit demo",
 )
 app.add_typer(adapters.app, name="adapters")
-for command in (servers.serve, servers.proxy, copies.backup, copies.restore, look.users, look.why):
+_OTHERS = servers.serve, servers.proxy, copies.backup, copies.restore, look.users, look.why, held.held, held.release
+for command in _OTHERS:
     app.command()(command)
 
 Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store.")]

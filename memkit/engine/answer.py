@@ -8,11 +8,13 @@ from datetime import datetime
 
 from memkit.engine.call import ModelCall, Routing, ask_until_readable
 from memkit.engine.drive import Steps
+from memkit.engine.origins import labelled
+from memkit.engine.serve import within_quota
 from memkit.engine.served_with import ServedWith
 from memkit.errors import BadReply, MemkitError, ModelError
 from memkit.retrieval import Scored, estimate_tokens
 from memkit.roles import AnswerDraft, Answerer, Prompt, Shown
-from memkit.roles.answerer import SHOWN_CHARS
+from memkit.roles.answerer import MAX_CANDIDATES, SHOWN_CHARS
 from memkit.seams.backbone import GenReply, Sampling
 
 _LINE_TOKENS = 8
@@ -63,8 +65,8 @@ def answer(
     """`candidates`: the best `served.answer_candidates` memories, best first; as many as `served.answer_tokens` allow
     are shown."""
     role = Answerer(served.instructions, served.style("answerer"), served.wording("answerer"))
-    fitting = _fitting(candidates, served.answer_tokens)
-    shown = [Shown(n, one.record, one.score, one.signals) for n, one in enumerate(fitting, start=1)]
+    fitting = _fitting(within_quota(candidates, MAX_CANDIDATES), served.answer_tokens)
+    shown = labelled([Shown(n, one.record, one.score, one.signals) for n, one in enumerate(fitting, start=1)])
     prompt = role.render(question, shown, now)
     call = ModelCall.of(
         prompt,

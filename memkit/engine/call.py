@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from memkit.engine.drive import Steps
+from memkit.engine.origins import Held
 from memkit.errors import BadReply, Conflict, MemkitError, ModelError, NotFound, OpRejected
 from memkit.models import OpDraft
 from memkit.roles import Parsed, Prompt, Shown, reask_messages
@@ -39,6 +40,7 @@ class ModelCall:
     candidates: tuple[Shown, ...] = ()
     attempts: list[Attempt] = field(default_factory=list["Attempt"])
     drafts: tuple[OpDraft, ...] = ()
+    held: tuple[Held, ...] = ()
     repairs: tuple[str, ...] = ()
     error: MemkitError | None = None
     edition: int | None = None

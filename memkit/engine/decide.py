@@ -16,6 +16,7 @@ from memkit.engine.bank import LiveBank
 from memkit.engine.big_bank import BigBank
 from memkit.engine.call import ModelCall, Parse, Routing, ask_until_readable
 from memkit.engine.drive import Steps
+from memkit.engine.origins import Held, by_origin, labelled, with_labels
 from memkit.engine.served_with import ServedWith
 from memkit.engine.shortlist import Shortlist
 from memkit.engine.words import as_they_stand, asked_to_end, words_that_are_covered, words_that_end
@@ -105,19 +106,20 @@ def _split(
     task: Task, served: ServedWith, embedder: Embedder, calls: list[ModelCall]
 ) -> Steps[tuple[list[OpDraft], list[Fact]]]:
     extractor = Extractor(served.instructions, served.style("extractor"), served.wording("extractor"))
-    prompt = extractor.render(task.turns, _earlier(task))
+    turns, earlier = _labelled(task, task.turns), _labelled(task, _earlier(task))
+    prompt = extractor.render(turns, earlier)
     facts = yield from ask_until_readable(_call(task, prompt, (), calls), extractor.parse, served.reasks)
     manager = Manager(served.instructions, served.style("manager"), served.wording("manager"))
     shortlist = _shortlist(task, embedder)
     live, drafts, ops = task.live, list[OpDraft](), list[Op]()
     for fact in facts:
         live = live.after(ops, embedder)
-        chars = _room(task, manager.render(fact, (), task.turns))
+        chars = _room(task, manager.render(fact, (), turns))
         shown = shortlist.pick(live, [fact.text], each=served.candidates, room=served.candidates, chars=chars)
-        prompt = manager.render(fact, shown, task.turns)
+        prompt = manager.render(fact, _shown(task, shown), turns)
         shown = tuple(prompt.view.shown)  # the prompt's budget may have cut some
         call = _call(task, prompt, shown, calls)
-        ops = yield from _ask_for_ops(task, served, call, manager.parse, live)
+        ops = yield from _ask_for_ops(task, served, call, manager.parse, live, earlier)
         drafts.extend(call.drafts)
     return drafts, facts
 
@@ -126,18 +128,23 @@ def _fused(task: Task, served: ServedWith, embedder: Embedder, calls: list[Model
     texts = [turn.text for turn in task.turns if turn.role in ("user", "assistant")] or [task.turns[-1].text]
     shortlist = _shortlist(task, embedder)
     role = Fused(served.instructions, served.style("fused"), served.wording("fused"))
-    earlier = _earlier(task)
-    chars = _room(task, role.render(task.turns, (), earlier))
+    turns, earlier = _labelled(task, task.turns), _labelled(task, _earlier(task))
+    chars = _room(task, role.render(turns, (), earlier))
     shown = shortlist.pick(task.live, texts, each=served.candidates, room=served.fused_candidates, chars=chars)
-    prompt = role.render(task.turns, shown, earlier)
+    prompt = role.render(turns, _shown(task, shown), earlier)
     shown = tuple(prompt.view.shown)  # the prompt's budget may have cut some
     call = _call(task, prompt, shown, calls)
-    yield from _ask_for_ops(task, served, call, role.parse, task.live)
+    yield from _ask_for_ops(task, served, call, role.parse, task.live, earlier)
     return list(call.drafts)
 
 
 def _ask_for_ops(
-    task: Task, served: ServedWith, call: ModelCall, parse: Parse[list[OpDraft]], live: LiveBank | BigBank
+    task: Task,
+    served: ServedWith,
+    call: ModelCall,
+    parse: Parse[list[OpDraft]],
+    live: LiveBank | BigBank,
+    earlier: Sequence[Turn],
 ) -> Steps[list[Op]]:
     """Ask for operations, check them as a whole against what was shown and what the bank holds, and say what they
     will do, so that the next fact is judged against it. A batch that breaks a rule is asked again."""
@@ -147,6 +154,9 @@ def _ask_for_ops(
     ops: list[Op] = []
 
     def check(asked: list[OpDraft]) -> None:
+        held = list[Held]()
+        if task.edition > 4:
+            asked, held = by_origin(asked, task.turns, earlier, shown)
         check_batch(asked, shown, live.memories, served.guard, edition=task.edition)
         drafts = tuple(
             replace(
@@ -159,7 +169,7 @@ def _ask_for_ops(
             for draft in asked
         )
         ops[:] = resolve(live.state, drafts, context)
-        call.drafts = drafts
+        call.drafts, call.held = drafts, tuple(held)
 
     yield from ask_until_readable(call, parse, served.reasks, check)
     return ops
@@ -193,6 +203,14 @@ def _call(task: Task, prompt: Prompt, shown: Sequence[Shown], calls: list[ModelC
     )
     calls.append(call)
     return call
+
+
+def _labelled(task: Task, turns: Sequence[Turn]) -> Sequence[Turn]:
+    return with_labels(turns) if task.edition > 4 else turns
+
+
+def _shown(task: Task, shown: Sequence[Shown]) -> Sequence[Shown]:
+    return labelled(shown) if task.edition > 4 else shown
 
 
 def _room(task: Task, prompt: Prompt) -> int:

@@ -69,6 +69,8 @@ def decision_record(
     }
     if call.edition is not None:
         payload["edition"] = call.edition
+    if call.held:
+        payload["held"] = [one.to_json() for one in call.held]
     payload |= _generated(reply, missing)
     payload["missing"] = missing
     return DecisionRecord(
@@ -92,6 +94,7 @@ def without_words(record: DecisionRecord) -> DecisionRecord:
         "reply": None,
         "attempts": [{name: one[name] for name in ("finish", "calls")} for one in payload["attempts"]],
         "drafts": [draft | {"text": None} for draft in payload["drafts"]],
+        **({"held": [one | {"text": None} for one in payload["held"]]} if "held" in payload else {}),
         "extra": {"reason": extra["reason"]} if "reason" in extra else {},
         **{name: _unquoting(payload[name]) for name in ("parse", "apply") if name in payload},
         "missing": {**payload["missing"], **dict.fromkeys(_WORDS, WORDS_NOT_KEPT)},

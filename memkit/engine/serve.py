@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memkit.memo import remember
 from memkit.models import MemoryRecord
 from memkit.retrieval import BankIndex, Query, RankerWeights, Scored, rank
+from memkit.retrieval.context import OUTSIDE_SHARE, is_outside
+from memkit.retrieval.query import RowCondition
 from memkit.retrieval.weights import DEFAULT
 from memkit.text.passages import excerpt
 from memkit.text.words import denies, terms
@@ -35,6 +37,38 @@ def serve(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> l
     """The best rows for a question, best first."""
     scored = rank(index, replace(query, k=_LOOKED_THROUGH * query.k + _MORE), weights)
     return newest_first(_once(_unrepeated(_best_windows(scored))), _content(query.text))[: query.k]
+
+
+def serve_people(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> list[Scored]:
+    """The same, and where what nobody said (tools, documents) is among it, the best of what people said behind it: a
+    block or an answer has room for both, however much was planted."""
+    best = serve(index, query, weights)
+    if not any(is_outside(one.record) for one in best):
+        return best
+    known = {one.record.id for one in best}
+    said = serve(index, replace(query, condition=_ByPeople(query.condition)), weights)
+    return [*best, *(one for one in said if one.record.id not in known)]
+
+
+def within_quota(scored: Sequence[Scored], room: int) -> list[Scored]:
+    """The best `room` rows; what nobody said has a fifth of the places, or those that people leave."""
+    people = sum(not is_outside(one.record) for one in scored)
+    left = max(room // OUTSIDE_SHARE, room - people)
+    kept: list[Scored] = []
+    for one in scored:
+        outside = is_outside(one.record)
+        if len(kept) < room and (left or not outside):
+            kept.append(one)
+            left -= outside
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class _ByPeople:
+    condition: RowCondition | None
+
+    def matches(self, record: MemoryRecord) -> bool:
+        return not is_outside(record) and (self.condition is None or self.condition.matches(record))
 
 
 def _unrepeated(scored: Sequence[Scored]) -> list[Scored]:

@@ -10,6 +10,8 @@ or none. It decides nothing about quality; it says what an operation does:
   An update into the content of another live memory is refused.
 - DELETE ends the memory; its before-image stays in the log.
 - NOOP may name a memory: then it joins the source turns (the memory was said again).
+- What is said by a weaker origin than the memory's neither joins it nor makes it last; what a stronger one says again
+  is from then on said by that.
 - A memory's time (`at`) is when its content was said: new content has the time of the new words, and the revision
   before keeps its own. What is said again keeps its time, and is `confirmed_at` that of the newest words.
 
@@ -27,14 +29,16 @@ from typing import Protocol
 
 from memkit.errors import Conflict, DuplicateMemory, NotFound, OpRejected, RevisionConflict, UndoConflict
 from memkit.models import Action, Bank, MemoryRecord, Op, OpDraft, content_hash
+from memkit.ops.origin import strength, trust_of
 from memkit.ops.state import BankState
 
-EDITION = 4
+EDITION = 5
 """Of the rules of deciding. Each decision records the one that it was made by, and is replayed by it. In 1, as up to
 version 0.1.0, what was said again took the time of that, and no manager was shown what the EARLIER turns are about.
 Up to 2, nothing that was written was marked as standing, and EARLIER turns were shown with what had been ended of
 them. Up to 3, a manager that is asked in JSON was shown so many memories, and not as many as its prompt
-holds, and the guard took every update for a loss."""
+holds, and the guard took every update for a loss. Up to 4, an operation had the origin of the turn that its reply
+named, and all origins had one trust."""
 FIRST_SOURCES, LATEST_SOURCES = 8, 24
 """Source turns that a memory names at most: the first ones, and the latest."""
 
@@ -143,7 +147,8 @@ def _resolve_one(view: _Overlay, draft: OpDraft, context: Context, op_id: str, s
             if draft.memory_id is None:
                 return "noop", None, None, None
             target = _target(view, draft)
-            return "noop", target.id, target, _join(target, draft, context, seq)
+            joins = not _is_weaker(draft, target, context)
+            return "noop", target.id, target, _join(target, draft, context, seq) if joins else target
 
 
 def _add(view: _Overlay, draft: OpDraft, context: Context, op_id: str, seq: int) -> _Resolved:
@@ -167,7 +172,7 @@ def _add(view: _Overlay, draft: OpDraft, context: Context, op_id: str, seq: int)
         speaker=draft.speaker,
         session_id=draft.session_id,
         origin=draft.origin,
-        trust=1.0 if draft.trust is None else draft.trust,
+        trust=_trust(draft, context),
         expires_at=draft.expires_at,
         trainable=draft.trainable,
         standing=bool(draft.standing),
@@ -178,16 +183,36 @@ def _add(view: _Overlay, draft: OpDraft, context: Context, op_id: str, seq: int)
 
 
 def _said_again(twin: MemoryRecord, draft: OpDraft, context: Context, seq: int) -> _Resolved:
+    if _is_weaker(draft, twin, context):
+        return "noop", twin.id, twin, twin
     joined, ends = _join(twin, draft, context, seq), draft.expires_at
     lasts = twin.expires_at is not None and (ends is None or ends > twin.expires_at)
     standing = twin.standing or bool(draft.standing)
-    if not lasts and standing == twin.standing:
+    owned = _owned(joined, draft, context)
+    if not lasts and standing == twin.standing and owned.origin == twin.origin:
         return "noop", twin.id, twin, joined
     ends = ends if lasts else twin.expires_at
     after = replace(
-        joined, standing=standing, expires_at=ends, updated_at=context.now, revision=twin.revision + 1, seq=seq
+        owned, standing=standing, expires_at=ends, updated_at=context.now, revision=twin.revision + 1, seq=seq
     )
     return "update", twin.id, twin, after
+
+
+def _trust(draft: OpDraft, context: Context) -> float:
+    if draft.trust is not None:
+        return draft.trust
+    return trust_of(draft.origin) if context.edition > 4 else 1.0
+
+
+def _is_weaker(draft: OpDraft, target: MemoryRecord, context: Context) -> bool:
+    return context.edition > 4 and strength(draft.origin) < strength(target.origin)
+
+
+def _owned(record: MemoryRecord, draft: OpDraft, context: Context) -> MemoryRecord:
+    """`record`, said by whoever says it now where that is the stronger one."""
+    if context.edition < 5 or record.kind == "turn" or strength(draft.origin) <= strength(record.origin):
+        return record
+    return replace(record, origin=draft.origin, trust=max(record.trust, trust_of(draft.origin)), speaker=draft.speaker)
 
 
 def _update(view: _Overlay, draft: OpDraft, context: Context, seq: int) -> _Resolved:
@@ -216,7 +241,7 @@ def _update(view: _Overlay, draft: OpDraft, context: Context, seq: int) -> _Reso
         seq=seq,
     )
     if context.edition > 1 and key != target.content_hash:
-        after = replace(after, at=draft.at or context.at, confirmed_at=None)
+        after = replace(_owned(after, draft, context), at=draft.at or context.at, confirmed_at=None)
     return "update", target.id, target, after
 
 

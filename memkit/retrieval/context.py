@@ -128,7 +128,7 @@ def render_context(
             part = chosen.get(record.id)
             date = _date(record)
             price = cost(record) - (cost(part) if part else 0) + (0 if date in dates else count_tokens(date + "\n"))
-            outside = price if _is_outside(record) else 0
+            outside = price if is_outside(record) else 0
             if price <= left - kept and outside <= left_outside:
                 chosen[record.id] = record
                 dates.add(date)
@@ -173,10 +173,10 @@ def _distinct(records: Sequence[MemoryRecord], chosen: Mapping[str, MemoryRecord
 
 def _place(record: MemoryRecord) -> tuple[bool, float, int, str]:
     at = record.at or record.created_at
-    return (_is_outside(record), at.timestamp() if at else 0.0, record.seq, record.id)
+    return (is_outside(record), at.timestamp() if at else 0.0, record.seq, record.id)
 
 
-def _is_outside(record: MemoryRecord) -> bool:
+def is_outside(record: MemoryRecord) -> bool:
     """Whether no person said it. What another system remembered of a person (an imported fact) is not outside."""
     return record.origin in ("tool", "document") or (record.origin == "import" and record.kind != "fact")
 

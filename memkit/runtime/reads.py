@@ -21,7 +21,7 @@ from memkit.engine.core import core
 from memkit.engine.decide import Decided
 from memkit.engine.drive import drive, within
 from memkit.engine.record import decision_record
-from memkit.engine.serve import serve, with_sources
+from memkit.engine.serve import serve, serve_people, with_sources
 from memkit.engine.served_with import ServedWith
 from memkit.errors import BadReply, InvalidInput, NoModel, NotFound
 from memkit.journal import FeedbackRecord, Trace
@@ -77,7 +77,7 @@ class Asking:
         return Hits(self._hits(ask, scored), trace_id=trace_id)
 
     def context(self, ask: ReadRequest, max_tokens: int) -> ContextBlock:
-        live, scored, selection = self._rank(ask)
+        live, scored, selection = self._rank(ask, serve_people)
         if ask.min_score is not None:
             scored = self._relevant(scored, ask.min_score)
         elif not self._relevant(scored, self._calibration.nothing_bears):
@@ -123,7 +123,7 @@ class Asking:
                 why="the built-in rules manage memories; they do not write answers",
                 fix="use context(...) in your own prompt and observe(...) the reply, or open Memory(..., model=...)",
             )
-        live, pool, selection = self._rank(ask)
+        live, pool, selection = self._rank(ask, serve_people)
         trace_id = self._ids.new("a")
         with self._route(ask.user_id) as routing:
             steps = answer(
@@ -230,7 +230,9 @@ class Asking:
             raise NotFound(f"no trace {trace_id} for this user", fix="pass the trace_id of this user's own calls")
         self._traces.get(user_id, trace_id)
 
-    def _rank(self, ask: ReadRequest) -> tuple[LiveBank, list[Scored], JSON]:
+    def _rank(
+        self, ask: ReadRequest, serving: Callable[..., list[Scored]] = serve
+    ) -> tuple[LiveBank, list[Scored], JSON]:
         """The bank, its best rows, and what the trace says of how they were ranked."""
         if ask.as_of is None:
             live = self._reader.scope(ask.user_id, ask.agent_id)
@@ -255,7 +257,7 @@ class Asking:
             size, live = len(live), live.narrow(ask.text, vector, ask.kinds, _within(ask))
             selection |= {"preselected": len(live), "of": size}
         weights = self._weights(ask.user_id)
-        return live, serve(live.index, query, weights) if weights else serve(live.index, query), selection
+        return live, serving(live.index, query, weights) if weights else serving(live.index, query), selection
 
     def _hits(self, ask: ReadRequest, scored: Sequence[Scored]) -> list[Hit]:
         turns: dict[str, Any] = {}

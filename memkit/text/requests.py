@@ -41,3 +41,23 @@ def named_to_forget(text: str) -> str:
     """`Forget what I said about the metformin, it is private` → `the metformin`; "" where no such words name it."""
     found = _ABOUT.match(text[:_LOOKED_AT])
     return found["what"] if found else ""
+
+
+_ASKS = re.compile(
+    r"""^\W*(?:(?:ok(?:ay)?|hey|hi|now|and|so|also|then|thanks|thank\ you)\W+)*(?:
+      please | pls | kindly | can\ you | could\ you | would\ you | will\ you | i(?:'d|\ would)\ like\ (?:you\ )?to
+    | (?:can|could|may)\ i | help\ me
+    | let(?:'s|\ me)
+    | check | look | show | tell | find | remind | read | search | list | get | give | open | summari[sz]e | explain
+    | fetch | compare | book | order | send | write | translate | describe | confirm | verify | recall | repeat
+    | bitte | kannst\ du | k[öo]nn(?:en|ten)\ sie | zeig | such | schau | sag | por\ favor | puedes | dime | busca
+    | muestra | mira | s'il\ (?:te|vous)\ pla[îi]t | peux-tu | pouvez-vous | montre | cherche | regarde | per\ favore
+    | puoi | mostra | cerca | guarda | dimmi | voc[êe]\ pode | procura | пожалуйста | покажи | найди | проверь
+    )\b | ^\W*(?:请|帮我)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def asks(sentence: str) -> bool:
+    """Whether a sentence asks for something, and so tells nothing: a question, or what begins as a request does."""
+    return sentence.rstrip().endswith(("?", "？", "؟")) or _ASKS.match(sentence[:_LOOKED_AT]) is not None

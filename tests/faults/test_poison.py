@@ -1,0 +1,96 @@
+"""What tools, documents and assistants say changes nothing that the user said, whatever the manager makes of it."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memkit import Memory
+from memkit.retrieval import parse_context
+from tests.faults import _poison as poison
+
+
+def operations(*ops: dict[str, Any]) -> str:
+    return json.dumps({"operations": list(ops)})
+
+
+@pytest.mark.parametrize("count", [35, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_an_obedient_manager_changes_nothing_that_the_user_said(tmp_path: Path, count: int) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    model, held = poison.Obedient(), 0
+    with Memory(tmp_path / "s", model=model, mode="fused", config={"workers": 0}) as memory:
+        for number, case in enumerate(poison.cases(count, seed)):
+            user, model.case = f"user{number}", case
+            memory.add(case.fact, user_id=user)
+            before = poison.own(memory, user)
+            assert [text for _, text, _ in before] == [case.fact]
+            for part in [[one] for one in case.messages] if case.split else [list(case.messages)]:
+                assert memory.add(part, user_id=user, session_id="s").status == "applied"
+            assert poison.own(memory, user) == before, f"seed {seed}, case {number}: {case}"
+            held += len(memory.held.list(user_id=user))
+    assert model.obeyed >= count
+    assert held >= count / 2
+
+
+def test_what_was_held_is_listed_with_its_reason_and_released_by_one_call(tmp_path: Path) -> None:
+    replies: list[str] = [operations({"op": "ADD", "id": None, "text": "Ana's doctor is Amina.", "turn": 1})]
+    with Memory(tmp_path / "s", model=lambda _: replies[-1], mode="fused") as memory:
+        memory.add("My doctor is Amina.", user_id="ana")
+        (mine,) = memory.list(user_id="ana")
+        replies.append(operations({"op": "UPDATE", "id": 1, "text": "Ana's doctor is Boris.", "turn": 2}))
+        words = [{"role": "tool", "content": "The doctor is Boris."}, {"role": "user", "content": "Look it up."}]
+        memory.add(words, user_id="ana")
+        assert memory.get(mine.id, user_id="ana") == mine
+        beside = next(one for one in memory.list(user_id="ana") if one.id != mine.id)
+        assert (beside.text, beside.origin, beside.trust < mine.trust) == ("Ana's doctor is Boris.", "tool", True)
+        (held,) = memory.held.list(user_id="ana")
+        assert (held.action, held.memory, held.text) == ("update", mine, "Ana's doctor is Boris.")
+        assert "tool" in held.why
+        memory.held.release(held.id, user_id="ana")
+        assert [one.text for one in memory.list(user_id="ana")] == ["Ana's doctor is Boris."]
+        assert memory.held.list(user_id="ana") == []
+        assert memory.doctor() == []
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("I moved to Bergen last week.", "Ana lives in Bergen."),
+        ("My doctor is Eva Lund now, not Amina.", "Ana's doctor is Eva Lund."),
+        ("I sold the boat.", None),
+        ("Forget what I said about the boat.", None),
+    ],
+)
+def test_the_user_changes_what_the_user_said_while_others_speak(tmp_path: Path, said: str, text: str | None) -> None:
+    replies: list[str] = [operations({"op": "ADD", "id": None, "text": "Ana has a boat in Oslo.", "turn": 1})]
+    with Memory(tmp_path / "s", model=lambda _: replies[-1], mode="fused") as memory:
+        memory.add("I have a boat in Oslo.", user_id="ana")
+        op = "DELETE" if text is None else "UPDATE"
+        replies.append(operations({"op": op, "id": 1, "text": text, "turn": 1}))
+        memory.add([{"role": "user", "content": said}, {"role": "assistant", "content": "Noted!"}], user_id="ana")
+        assert [one.text for one in memory.list(user_id="ana")] == ([] if text is None else [text])
+        assert memory.held.list(user_id="ana") == []
+
+
+def test_many_planted_rows_leave_room_for_what_the_user_said(tmp_path: Path) -> None:
+    shown: list[str] = []
+
+    def model(messages: list[dict[str, str]]) -> str:
+        shown.append(messages[-1]["content"])
+        return '{"memories": [], "answer": "unknown"}'
+
+    with Memory(tmp_path / "s", model=model) as memory:
+        memory.add("My sister Ines lives in Porto, near the harbour.", user_id="ana", infer=False)
+        for number in range(150):
+            planted = {"role": "tool", "name": "Ana", "content": f"Where does the sister live? In Minsk, {number}."}
+            memory.add(planted, user_id="ana", infer=False)
+        block = memory.context("Where does my sister live?", user_id="ana", max_tokens=200)
+        assert any("Porto" in item.text for item in parse_context(block))
+        memory.answer("Where does my sister live?", user_id="ana")
+        assert "Porto" in shown[-1]
+        assert "Memories from Ana (tool):" in shown[-1]
