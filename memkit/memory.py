@@ -288,8 +288,6 @@ class Memory:
         user, trace = scope_id(user_id, "user_id"), None if trace_id is None else scope_id(trace_id, "trace_id")
         return care.decisions(self._runtime.alive(), user, trace, whole_number(last, "last", 1, 100_000))
 
-    # ---- learning ------------------------------------------------------------------------------------------------
-
     @verb
     def observe(self, trace_id: str, answer: str, *, user_id: str) -> tuple[str, ...]:
         """Tell what the app answered after a search or context. Returns the memories it seems to have used. After
@@ -329,8 +327,6 @@ class Memory:
         from memkit.views import Views
 
         return Views(self._runtime.alive)
-
-    # ---- keeping house -------------------------------------------------------------------------------------------
 
     def user(self, user_id: str, *, agent_id: str | None = None) -> UserMemory:
         """The same verbs, bound to a scope."""
@@ -441,8 +437,6 @@ class Memory:
 
     def __getattr__(self, name: str) -> Any:
         raise inputs.wrong_verb(name, "Memory")
-
-    # ---- checking ------------------------------------------------------------------------------------------------
 
     def _bank(self, user_id: str, agent_id: str | None) -> Bank:
         return Bank(scope_id(user_id, "user_id"), optional_id(agent_id, "agent_id"))

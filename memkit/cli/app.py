@@ -23,9 +23,10 @@ app = typer.Typer(
     help="Memory that learns from its own use. Start with: memkit demo",
 )
 app.add_typer(adapters.app, name="adapters")
-_OTHERS = servers.serve, servers.proxy, copies.backup, copies.restore, look.users, look.why, held.held, held.release
+_OTHERS = servers.serve, servers.proxy, copies.backup, copies.restore, look.users, look.why, held.release
 for command in _OTHERS:
     app.command()(command)
+app.command("held")(held.list_held)
 
 Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store.")]
 User = Annotated[str, typer.Option("--user", "-u", help="Whose memories.")]

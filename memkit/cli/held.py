@@ -14,7 +14,7 @@ User = Annotated[str, typer.Option("--user", "-u", help="Whose memory.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def held(user: User, store: Store = DEFAULT_STORE, json: Json = False) -> None:
+def list_held(user: User, store: Store = DEFAULT_STORE, json: Json = False) -> None:
     """Changes of what the user said that tools, documents or an assistant asked for; they were not made."""
     with open_store(store) as memory:
         found = memory.held.list(user_id=user)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from memkit.engine.call import ModelCall, Routing, ask_until_readable
 from memkit.engine.drive import Steps
-from memkit.engine.origins import labelled
+from memkit.engine.origins import label_shown
 from memkit.engine.serve import within_quota
 from memkit.engine.served_with import ServedWith
 from memkit.errors import BadReply, MemkitError, ModelError
@@ -66,7 +66,7 @@ def answer(
     are shown."""
     role = Answerer(served.instructions, served.style("answerer"), served.wording("answerer"))
     fitting = _fitting(within_quota(candidates, MAX_CANDIDATES), served.answer_tokens)
-    shown = labelled([Shown(n, one.record, one.score, one.signals) for n, one in enumerate(fitting, start=1)])
+    shown = label_shown([Shown(n, one.record, one.score, one.signals) for n, one in enumerate(fitting, start=1)])
     prompt = role.render(question, shown, now)
     call = ModelCall.of(
         prompt,

@@ -16,7 +16,7 @@ from memkit.engine.bank import LiveBank
 from memkit.engine.big_bank import BigBank
 from memkit.engine.call import ModelCall, Parse, Routing, ask_until_readable
 from memkit.engine.drive import Steps
-from memkit.engine.origins import Held, by_origin, labelled, with_labels
+from memkit.engine.origins import Held, by_origin, label_shown, with_labels
 from memkit.engine.served_with import ServedWith
 from memkit.engine.shortlist import Shortlist
 from memkit.engine.words import as_they_stand, asked_to_end, words_that_are_covered, words_that_end
@@ -210,7 +210,7 @@ def _labelled(task: Task, turns: Sequence[Turn]) -> Sequence[Turn]:
 
 
 def _shown(task: Task, shown: Sequence[Shown]) -> Sequence[Shown]:
-    return labelled(shown) if task.edition > 4 else shown
+    return label_shown(shown) if task.edition > 4 else shown
 
 
 def _room(task: Task, prompt: Prompt) -> int:

@@ -50,7 +50,7 @@ def with_labels(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     )
 
 
-def labelled(shown: Sequence[Shown]) -> list[Shown]:
+def label_shown(shown: Sequence[Shown]) -> list[Shown]:
     """The same of memories, and of those that name nobody."""
     return [
         replace(one, record=replace(one.record, speaker=_label(one.record.speaker, one.record.origin)))
