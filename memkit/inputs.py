@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeGuard, TypeVar, cast
 
 from memkit.errors import InvalidInput, InvalidScope, InvalidText, InvalidTime, LimitExceeded, WrongName
 from memkit.models import KEEP_TURNS, Origin
@@ -104,6 +104,11 @@ def text_of(value: Any, name: str, max_bytes: int) -> str:
             fix="split it into several messages, or raise Config.max_message_bytes",
         )
     return value
+
+
+def is_url(value: object) -> TypeGuard[str]:
+    """Whether this names a database, and no folder."""
+    return isinstance(value, str) and value.startswith(("postgresql://", "postgres://"))
 
 
 def path_of(value: Any, name: str) -> Path:

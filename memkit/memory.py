@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memkit.user import UserMemory
     from memkit.views import Views
 
-# Aliases, because inside the class `list` is a verb.
+# Inside the class, `list` is a verb.
 Ops = list[Op]
 Records = list[MemoryRecord]
 Names = list[str]
@@ -35,8 +35,7 @@ Problems = list[Problem]
 
 
 class Memory:
-    """A store of memories that a model (or, with none, a set of rules) manages. Thread-safe; several processes may
-    open the same path. Use it as a context manager, or let it drain at exit."""
+    """A store of memories that a model (or built-in rules) manages. Thread-safe; processes may share it."""
 
     def __init__(
         self,
@@ -52,11 +51,13 @@ class Memory:
         redact: Callable[[str], str] | Collection[str] | None = None,
         config: Config | Mapping[str, Any] | None = None,
         mode: str | None = None,
+        lance: str | Path | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
         **model_options: Any,
     ) -> None:
         """
+        path: a folder, or "postgresql://…"; then lance= names the folder of LanceDB (default: in the user's cache).
         model: None (built-in rules), "small" (learned, on any CPU; it writes no answers), "openai:NAME",
             "hf:PATH_OR_ID", a callable(messages) -> str, a Backbone, or a mapping of roles to any of these. base_url=,
             api_key= and other options go to the backbone.
@@ -85,6 +86,7 @@ class Memory:
             redact=redact,
             config=config,
             mode=mode,
+            lance=lance,
             clock=clock,
             ids=ids,
             model_options=model_options,
@@ -398,9 +400,8 @@ class Memory:
         """Read a file that `export` wrote into this store; what is already there is left as it is. Or take over what
         another system kept: mappings with text, user_id and, where known, agent_id, session_id, speaker, at, metadata,
         kind and key (its id over there). Returns how many records or memories are new.
-
-        drop_dangling: a file that refers to what it does not hold (earlier versions could write one while others wrote
-        to the store) is read without what does so; `.dropped` says how much that was."""
+        drop_dangling: a file that refers to what it does not hold is read without what does so; `.dropped` says how
+        much that was."""
         if not isinstance(path, str | Path):
             return Imported(writes.adopt(self._runtime.alive(), path))
         from memkit.runtime import portability
@@ -433,7 +434,7 @@ class Memory:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Memory({str(self._runtime.path)!r})"
+        return f"Memory({self._runtime.journal.name!r})"
 
     def __getattr__(self, name: str) -> Any:
         raise inputs.wrong_verb(name, "Memory")

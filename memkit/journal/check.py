@@ -36,7 +36,7 @@ _ROW_RULES = (
     (
         "orphan",
         "a blob that no decision uses",
-        "SELECT hex(hash) FROM blobs WHERE hash NOT IN (SELECT hash FROM decision_blobs)",
+        "SELECT hash FROM blobs WHERE hash NOT IN (SELECT hash FROM decision_blobs)",
     ),
     (
         "orphan",
@@ -58,7 +58,7 @@ _ROW_RULES = (
         "intake",
         "its range of ops is not what the log holds",
         "SELECT intake_id FROM intakes i LEFT JOIN (SELECT intake, min(seq) AS lo, max(seq) AS hi FROM ops"
-        " WHERE cause IS NOT 'said' GROUP BY"
+        " WHERE coalesce(cause, '') <> 'said' GROUP BY"
         " intake) o ON o.intake = i.n WHERE coalesce(i.seq_first, 0) <> coalesce(o.lo, 0)"
         " OR coalesce(i.seq_last, 0) <> coalesce(o.hi, 0)",
     ),
@@ -71,7 +71,7 @@ _ROW_RULES = (
 
 
 def find_problems(tx: Tx) -> list[JournalProblem]:
-    found = [JournalProblem(kind, str(row[0]), what) for kind, what, sql in _ROW_RULES for row in tx.all(sql)]
+    found = [JournalProblem(kind, _name(row[0]), what) for kind, what, sql in _ROW_RULES for row in tx.all(sql)]
     for bank_id, user_id, agent_id in tx.all("SELECT id, user_id, agent_id FROM banks ORDER BY id"):
         try:
             found += _check_bank(tx, bank_id, Bank(user_id, agent_id))
@@ -82,6 +82,10 @@ def find_problems(tx: Tx) -> list[JournalProblem]:
     except StoreDamaged as error:
         found.append(JournalProblem("checksum", "content", error.what))
     return found
+
+
+def _name(key: object) -> str:
+    return key.hex() if isinstance(key, bytes) else str(key)
 
 
 def _check_bank(tx: Tx, bank_id: int, bank: Bank) -> Iterator[JournalProblem]:
@@ -141,7 +145,7 @@ def _check_content(tx: Tx) -> Iterator[JournalProblem]:
 
 def read_users(tx: Tx) -> list[UserInfo]:
     rows = tx.all(
-        "SELECT b.user_id, b.agent_id, b.last_seq, b.trainable AND o.user_id IS NULL,"
+        "SELECT b.user_id, b.agent_id, b.last_seq, CASE WHEN o.user_id IS NULL THEN b.trainable ELSE 0 END,"
         " (SELECT count(*) FROM heads h WHERE h.bank = b.id AND h.kind <> 'turn'),"
         " (SELECT count(*) FROM turns t WHERE t.bank = b.id)"
         " FROM banks b LEFT JOIN optouts o ON o.user_id = b.user_id ORDER BY b.user_id, b.agent_id"

@@ -1,17 +1,41 @@
-"""The seam below the journal: what it needs of a database. SQLite is `sqlite.py`; another engine is another file.
+"""The seam below the journal: what it needs of a database. SQLite is `sqlite.py`, PostgreSQL the folder `postgres`;
+another engine is another of them, and passes `tests/journal/test_conformance.py`.
 
-SQL above the seam is plain: `?` marks, ON CONFLICT, no pragma. An engine owes three promises: a write transaction is
-alone (so sequence numbers become visible in commit order), a durable commit survives a power cut, and errors arrive as
-`memkit.errors`."""
+SQL above the seam is plain: `?` marks, ON CONFLICT, no pragma; what two databases write differently is written in a way
+that both read. An engine owes these promises, and nothing above relies on more:
+
+- A write transaction is alone in the banks that it names. What it reads of them holds until it commits.
+- Numbers rise within a bank, in the order in which its transactions become visible, and are never given twice in a
+  store. Some may be left out. Over several banks their order says nothing: a higher number may be seen first. Whoever
+  reads over several banks reads up to a `cursor`, below which nothing new can come, or waits until it is settled.
+- A durable commit survives a power cut, and errors arrive as `memkit.errors`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from memkit.models import Bank
+
 Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A store that was opened, or made."""
+
+    engine: Engine
+    locks: Locks
+    store_id: str
+    place: Path
+    """The folder for what this machine derives from the journal."""
+    name: str
+    """What a person calls the store."""
+    is_shared: bool = False
+    """Other machines have such a folder, too, and none of them may hold what the others lack."""
 
 
 class Tx(Protocol):
@@ -22,14 +46,28 @@ class Tx(Protocol):
         ...
 
     def insert(self, sql: str, params: Sequence[Any] = ()) -> int:
-        """Execute one INSERT into a table with an integer key; that key."""
+        """Execute one INSERT into a table with an integer key; that key, or 0 where ON CONFLICT left the row out."""
         ...
 
     def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None: ...
 
-    def one(self, sql: str, params: Sequence[Any] = ()) -> Row | None: ...
+    def one(self, sql: str, params: Sequence[Any] = (), *, hold: bool = False) -> Row | None:
+        """hold: nobody else changes the row until this transaction ends, even one that is alone in no bank."""
+        ...
 
     def all(self, sql: str, params: Sequence[Any] = ()) -> list[Row]: ...
+
+    def allot(self, count: int) -> Sequence[int]:
+        """Numbers for ops of the banks that this transaction is alone in: rising, above all that these banks have."""
+        ...
+
+    def skip_to(self, number: int) -> None:
+        """Numbers up to this one were written by hand; none of them is to be allotted."""
+        ...
+
+    def cursor(self) -> int:
+        """Every op numbered up to here is visible, or never will be."""
+        ...
 
 
 class Reads(Protocol):
@@ -37,10 +75,18 @@ class Reads(Protocol):
         """A snapshot. `single`: for one statement, which is a snapshot by itself."""
         ...
 
+    def settle(self, number: int) -> None:
+        """Wait until every op numbered up to `number` that was allotted by now is visible, or never will be."""
+        ...
+
 
 class Engine(Reads, Protocol):
-    def write(self, *, durable: bool = True) -> AbstractContextManager[Tx]:
-        """The one write transaction of the store. `durable=False`: survives a killed process, not a power cut."""
+    overwrites: bool
+    """Whether `scrub` overwrites what deleted rows leave behind. Where not, the database does it in its own time."""
+
+    def write(self, banks: Collection[Bank] | None = None, *, durable: bool = True) -> AbstractContextManager[Tx]:
+        """A write transaction that is alone in `banks`. None: in the whole store. (): nowhere; each of its statements
+        guards itself. `durable=False`: survives a killed process, not a power cut."""
         ...
 
     def scrub(self) -> None:
@@ -63,7 +109,7 @@ class Engine(Reads, Protocol):
 
 
 class Locks(Protocol):
-    """Liveness of workers and the two cross-process locks, all released by the operating system when a process dies."""
+    """Who is alive, and what is free for them; the two locks around LanceDB, released when a process dies."""
 
     def register(self, worker_id: str) -> None:
         """From now on this worker counts as alive, until it is retired or its process ends."""
@@ -76,6 +122,11 @@ class Locks(Protocol):
     def retire(self, worker_id: str) -> None: ...
 
     def alive(self, worker_id: str) -> bool: ...
+
+    def first_free(self, tx: Tx, bank: Bank | None) -> int | None:
+        """The oldest intake that is the first undecided one of its bank, and that nobody alive is deciding. Nobody
+        else is given it before `tx` ends."""
+        ...
 
     def sweep(self) -> None:
         """Remove what dead workers left behind."""

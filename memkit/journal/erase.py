@@ -25,7 +25,7 @@ _BEGUN = "state = 'begun'"
 _UNUSED_BLOBS = "DELETE FROM blobs WHERE hash NOT IN (SELECT hash FROM decision_blobs)"
 _COUNT_OPS = (
     "UPDATE intakes SET (seq_first, seq_last) = (SELECT min(seq), max(seq) FROM ops WHERE intake = intakes.n"
-    " AND cause IS NOT 'said') WHERE n = ?"
+    " AND coalesce(cause, '') <> 'said') WHERE n = ?"
 )
 _NEWEST_OP = "UPDATE banks SET last_seq = coalesce((SELECT max(seq) FROM ops WHERE bank = id), 0) WHERE id = ?"
 _OWN_BANKS = "(SELECT id FROM banks WHERE user_id = ?)"
@@ -109,7 +109,7 @@ def _take_back(tx: Tx, memories: Sequence[TakenBack], erasure_id: str, now: date
         oplog.put_head(tx, bank, one.ground)
         draft = OpDraft("update", one.image.id, source_turns=one.image.source_turns, at=at, restore=one.image)
         name = f"u_{digest([erasure_id, one.image.id])[:28]}"
-        context = Context(one.bank, name, oplog.last_seq(tx) + 1, now, at, cause="erase")
+        context = Context(one.bank, name, tx.allot(1)[0], now, at, cause="erase")
         oplog.write_ops(tx, bank, None, resolve(oplog.SqlBankView(tx, bank), [draft], context))
     return len(memories)
 
@@ -146,7 +146,7 @@ def _keep_numbers(tx: Tx) -> None:
     """Sequence numbers are never given again."""
     tx.run(
         "INSERT INTO meta VALUES ('seq_floor', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        (str(oplog.last_seq(tx)),),
+        (str(tx.cursor()),),
     )
 
 

@@ -21,7 +21,7 @@ from memkit.journal.codec import (
     turn_row,
 )
 from memkit.journal.engine import Row, Tx
-from memkit.journal.oplog import marks, scope
+from memkit.journal.oplog import marks, scope, up_to
 from memkit.journal.records import Claim, Intake, IntakeState
 from memkit.models import Bank, Turn, digest, micros, to_json
 
@@ -116,6 +116,7 @@ def check_claim(tx: Tx, claim: Claim) -> tuple[int, int]:
     row = tx.one(
         "SELECT n, bank FROM intakes WHERE intake_id = ? AND status = 0 AND claimed_by = ? AND attempts = ?",
         (claim.intake_id, claim.worker_id, claim.attempts),
+        hold=True,
     )
     if row is None:
         raise Conflict(
@@ -294,9 +295,9 @@ def read_turns(
         where, params = f"{where} AND (t.intake, t.position) < ({place})", [*params, before, before]
     if trainable:
         where = f"{where} AND t.trainable = 1"
-    rows = tx.all(
+    sql = (
         f"SELECT i.intake_id, b.user_id, b.agent_id, {TURN_COLUMNS} FROM turns t JOIN intakes i ON i.n = t.intake"
-        f" JOIN banks b ON b.id = t.bank WHERE {where} ORDER BY t.intake DESC, t.position DESC LIMIT ?",
-        [*params, -1 if limit is None else limit],
+        f" JOIN banks b ON b.id = t.bank WHERE {where} ORDER BY t.intake DESC, t.position DESC"
     )
+    rows = tx.all(*up_to(limit, sql, params))
     return [turn_from(row[3:], row[0], Bank(row[1], row[2])) for row in reversed(rows)]

@@ -13,11 +13,20 @@ from datetime import datetime
 from pathlib import Path
 
 from memkit import ops as operations
-from memkit.errors import Conflict, InvalidInput, MemkitError, NotAStore, NotFound, StoreDamaged, StoreReadOnly
+from memkit.errors import (
+    Conflict,
+    InvalidConfig,
+    InvalidInput,
+    MemkitError,
+    MissingExtra,
+    NotFound,
+    StoreReadOnly,
+)
+from memkit.inputs import is_url
 from memkit.journal import check as checking
-from memkit.journal import disk, erase, intakes, oplog, portable, trail
-from memkit.journal.engine import Engine, Locks, Tx
-from memkit.journal.locks import StoreLocks
+from memkit.journal import erase, intakes, oplog, portable, trail
+from memkit.journal.engine import Engine, Opened, Tx
+from memkit.journal.folder import open_folder
 from memkit.journal.reader import JournalReader
 from memkit.journal.records import (
     Accepted,
@@ -31,18 +40,17 @@ from memkit.journal.records import (
     Part,
     Trace,
 )
-from memkit.journal.schema import FORMAT
-from memkit.journal.sqlite import SqliteEngine
 from memkit.models import JSON, Bank, DecisionRecord, Op, OpDraft
 from memkit.seams.clock import Clock, Ids
 
 
 class Journal(JournalReader):
-    def __init__(self, engine: Engine, locks: Locks, *, clock: Clock, ids: Ids, store_id: str, read_only: bool) -> None:
-        super().__init__(engine)
-        self._engine: Engine = engine
-        self.store_id, self.read_only = store_id, read_only
-        self._locks, self._clock, self._ids = locks, clock, ids
+    def __init__(self, opened: Opened, *, clock: Clock, ids: Ids, read_only: bool) -> None:
+        super().__init__(opened.engine)
+        self._engine: Engine = opened.engine
+        self.store_id, self.place, self.name = opened.store_id, opened.place, opened.name
+        self.is_shared, self.read_only = opened.is_shared, read_only
+        self._locks, self._clock, self._ids = opened.locks, clock, ids
         self._changed, self._changes = threading.Condition(), 0
         self._worker_id: str | None = None
         self._registering = threading.Lock()
@@ -50,39 +58,37 @@ class Journal(JournalReader):
         _JOURNALS.add(self)
 
     @classmethod
-    def open(cls, path: Path, *, clock: Clock, ids: Ids, read_only: bool = False) -> Journal:
-        """Open the store at `path`, or create it where there is nothing yet."""
-        path = Path(path)
-        marker = disk.survey(path)
-        if read_only:
-            if marker is None:
-                raise NotAStore(f"there is no store at {path}", fix="open it without read_only=True to create one")
-            engine = SqliteEngine(path / disk.JOURNAL, read_only=True)
-            engine.prepare([], create=False)
-            locks = StoreLocks.attach(path / disk.LOCKS)
-            return cls(engine, locks, clock=clock, ids=ids, store_id=marker["store_id"], read_only=True)
-        if marker is None:
-            marker = _create(path)
-        elif not (path / disk.JOURNAL).exists():
-            raise StoreDamaged(
-                f"{path} is a store without its journal",
-                why=f"{disk.JOURNAL} is gone, and it is the truth that everything else is derived from",
-                fix="restore it from a backup; the folder was not changed",
+    def open(
+        cls, path: Path | str, *, clock: Clock, ids: Ids, read_only: bool = False, lance: Path | None = None
+    ) -> Journal:
+        """Open the store at `path`, a folder or the URL of a database, or create it where there is nothing yet. lance:
+        where this machine keeps what it derives from a database."""
+        if is_url(path):
+            try:
+                from memkit.journal.postgres import connect
+            except ImportError as error:
+                raise MissingExtra(
+                    "a store in PostgreSQL needs psycopg", why=str(error), fix="pip install 'memkit[postgres]'"
+                ) from None
+            opened = connect(path, lance, read_only=read_only)
+        elif lance is not None:
+            raise InvalidConfig(
+                "lance= goes with a database", why="a folder keeps LanceDB within itself", fix="leave lance= out"
             )
-        engine = SqliteEngine(path / disk.JOURNAL)
-        engine.prepare([], create=False)
-        if marker["format"] < FORMAT:  # after the journal: a process that dies between the two is followed by another
-            disk.write_marker(path, marker["store_id"])
-        locks = StoreLocks.attach(path / disk.LOCKS)
-        journal = cls(engine, locks, clock=clock, ids=ids, store_id=marker["store_id"], read_only=False)
+        else:
+            opened = open_folder(Path(path), read_only=read_only)
+        journal = cls(opened, clock=clock, ids=ids, read_only=read_only)
+        return journal if read_only else journal._begin()
+
+    def _begin(self) -> Journal:
         try:
-            locks.sweep()
-            journal.worker_id  # noqa: B018 - a disk that cannot be written is found out now, not at the first add
-            journal._finish_scrubbing()
+            self._locks.sweep()
+            self.worker_id  # noqa: B018 - a disk that cannot be written is found out now, not at the first add
+            self._finish_scrubbing()
         except BaseException:
-            journal.close()
+            self.close()
             raise
-        return journal
+        return self
 
     @property
     def worker_id(self) -> str:
@@ -105,7 +111,7 @@ class Journal(JournalReader):
         try:
             if self._worker_id is not None:
                 # On a full disk this fails, and does not matter: claims of a retired worker are free for all.
-                with suppress(MemkitError), self._engine.write(durable=False) as tx:
+                with suppress(MemkitError), self._engine.write((), durable=False) as tx:
                     intakes.release_all(tx, self._worker_id)
                 self._locks.retire(self._worker_id)
         finally:
@@ -131,7 +137,7 @@ class Journal(JournalReader):
         if not intake.turns:
             raise InvalidInput("an intake without turns", why="there is nothing to remember", fix="pass a message")
         worker_id = self._locks.beat(self.worker_id) if claim and drafts is None else None
-        with self._engine.write() as tx:
+        with self._engine.write([intake.bank]) as tx:
             bank = oplog.make_bank(tx, intake.bank)
             if intake.idempotency_key is not None:
                 earlier = intakes.find_replayed(tx, intake, bank)
@@ -173,23 +179,12 @@ class Journal(JournalReader):
     def claim_next(self, bank: Bank | None = None) -> Claim | None:
         """The oldest intake that nobody alive is deciding and that is the first undecided one of its bank."""
         with self._engine.read() as tx:
-            if self._first_free(tx, bank) is None:
+            if self._locks.first_free(tx, bank) is None:
                 return None  # without the write lock: idle workers ask often
         worker_id = self._locks.beat(self.worker_id)
-        with self._engine.write(durable=False) as tx:
-            number = self._first_free(tx, bank)
+        with self._engine.write((), durable=False) as tx:
+            number = self._locks.first_free(tx, bank)
             return None if number is None else intakes.take(tx, number, worker_id)
-
-    def _first_free(self, tx: Tx, bank: Bank | None) -> int | None:
-        alive: dict[str, bool] = {}
-        for number, holder in intakes.waiting(tx, bank):
-            if holder is None:
-                return number
-            if holder not in alive:
-                alive[holder] = self._locks.alive(holder)
-            if not alive[holder]:
-                return number
-        return None
 
     def owns(self, claim: Claim) -> bool:
         """Whether the claim still stands."""
@@ -201,17 +196,17 @@ class Journal(JournalReader):
         return True
 
     def release(self, claim: Claim) -> None:
-        with self._engine.write(durable=False) as tx:
+        with self._engine.write((), durable=False) as tx:
             intakes.release(tx, intakes.check_claim(tx, claim)[0])
         self._signal()
 
     def park(self, claim: Claim, *, reason: str, detail: str) -> None:
-        with self._engine.write() as tx:
+        with self._engine.write(()) as tx:
             intakes.park(tx, intakes.check_claim(tx, claim)[0], reason, detail)
         self._signal()
 
     def retry(self, intake_ids: Sequence[str] | None = None, bank: Bank | None = None) -> int:
-        with self._engine.write() as tx:
+        with self._engine.write(()) as tx:
             count = intakes.retry(tx, intake_ids, bank)
         self._signal()
         return count
@@ -232,7 +227,7 @@ class Journal(JournalReader):
     # -- decisions and ops -----------------------------------------------------------------------------------------
 
     def record(self, *decisions: DecisionRecord) -> None:
-        with self._engine.write() as tx:
+        with self._engine.write({decision.bank for decision in decisions}) as tx:
             for decision in decisions:
                 trail.write_decision(tx, decision)
 
@@ -258,7 +253,7 @@ class Journal(JournalReader):
         """Check `drafts` against the bank, number and write them, all or none, in one commit, with the decisions that
         led to them. With `claim` the intake is finished by it, and nothing is written when the claim was lost; with
         `expected_seq`, nothing when the bank has a newer op than that."""
-        with self._engine.write() as tx:
+        with self._engine.write([bank]) as tx:
             number, bank_id = intakes.check_claim(tx, claim) if claim else (None, oplog.make_bank(tx, bank))
             if expected_seq is not None and oplog.bank_seq(tx, bank_id) != expected_seq:
                 raise Conflict("the bank was written to meanwhile", fix="read it again and decide on what it holds now")
@@ -292,7 +287,8 @@ class Journal(JournalReader):
         cause: str,
         undoes: Sequence[str],
     ) -> list[Op]:
-        context = operations.Context(bank, decision_id, oplog.last_seq(tx) + 1, self._clock.now(), at, cause)
+        seqs = tx.allot(len(drafts))
+        context = operations.Context(bank, decision_id, 0, self._clock.now(), at, cause, seqs=seqs)
         return operations.resolve(view, drafts, context, undoes)
 
     # -- traces and feedback ---------------------------------------------------------------------------------------
@@ -300,19 +296,19 @@ class Journal(JournalReader):
     def write_trace(self, *traces: Trace) -> None:
         """A trace that is there already is replaced: the app's answer came later. Survives a killed process; a power
         cut may cost the newest ones."""
-        with self._engine.write(durable=False) as tx:
+        with self._engine.write((), durable=False) as tx:
             for trace in traces:
                 trail.write_trace(tx, trace)
 
     def add_feedback(self, feedback: FeedbackRecord) -> bool:
         """False when feedback of this id is there already."""
-        with self._engine.write() as tx:
+        with self._engine.write(()) as tx:
             return trail.write_feedback(tx, feedback)
 
     # -- users and settings ----------------------------------------------------------------------------------------
 
     def meta_set(self, key: str, value: str) -> None:
-        with self._engine.write() as tx:
+        with self._engine.write(()) as tx:
             tx.run(
                 "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
                 (f"app.{key}", value),
@@ -320,7 +316,7 @@ class Journal(JournalReader):
 
     def set_trainable(self, whom: Bank | str, trainable: bool) -> None:
         """Whether a bank, or a user with all banks to come, may be learned from."""
-        with self._engine.write() as tx:
+        with self._engine.write(()) as tx:
             if isinstance(whom, Bank):
                 tx.run("UPDATE banks SET trainable = ? WHERE id = ?", (trainable, oplog.make_bank(tx, whom)))
             elif trainable:
@@ -356,10 +352,10 @@ class Journal(JournalReader):
     def _finish_scrubbing(self) -> None:
         with self._engine.read() as tx:
             open_ones = erase.list_unscrubbed(tx)
-        if not open_ones:
+        if not open_ones or not self._engine.overwrites:
             return
         self._engine.scrub()
-        with self._engine.write() as tx:
+        with self._engine.write(()) as tx:
             erase.mark_done(tx, open_ones)
 
     def load(self, records: Iterable[JSON]) -> int:
@@ -391,37 +387,6 @@ class Journal(JournalReader):
     def lance_lock(self, exclusive: bool) -> AbstractContextManager[None]:
         """Shared around every LanceDB call; exclusive around cleanup and erase."""
         return self._locks.lance(exclusive)
-
-
-def _create(path: Path) -> JSON:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        (path / disk.LOCKS).mkdir(exist_ok=True)
-    except OSError as error:
-        raise disk.from_os_error(error, path) from error
-    locks = StoreLocks.attach(path / disk.LOCKS)
-    try:
-        with locks.creating():
-            marker = disk.survey(path)
-            if marker is not None:
-                return marker
-            engine = SqliteEngine(path / disk.JOURNAL)
-            try:
-                fresh = [("store_id", f"st_{secrets.token_hex(12)}"), ("erasure_salt", secrets.token_hex(16))]
-                engine.prepare(fresh, create=True)
-                with engine.read() as tx:
-                    row = tx.one("SELECT value FROM meta WHERE key = 'store_id'")
-                assert row is not None
-                disk.write_marker(path, row[0])
-            except OSError as error:
-                raise disk.from_os_error(error, path) from error
-            finally:
-                engine.close()
-            marker = disk.survey(path)
-            assert marker is not None
-            return marker
-    finally:
-        locks.close()
 
 
 _JOURNALS: weakref.WeakSet[Journal] = weakref.WeakSet()

@@ -23,8 +23,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from memkit.errors import StoreBusy
-from memkit.journal import disk
+from memkit.journal import disk, intakes
+from memkit.journal.engine import Tx
 from memkit.journal.oslock import try_lock, unlock
+from memkit.models import Bank
 
 _CREATE, _APPLIER_NEXT, _APPLIER, _LANCE_GATE, _LANCE = range(5)
 _WORKER_BYTE = 0
@@ -111,6 +113,17 @@ class StoreLocks:
                     return not self._is_stopped(worker_id, os.fstat(file.fileno()))
                 self._remove(worker_id)
                 return False
+
+    def first_free(self, tx: Tx, bank: Bank | None) -> int | None:
+        known: dict[str, bool] = {}
+        for number, holder in intakes.waiting(tx, bank):
+            if holder is None:
+                return number
+            if holder not in known:
+                known[holder] = self.alive(holder)
+            if not known[holder]:
+                return number
+        return None
 
     def _is_stopped(self, worker_id: str, seen: os.stat_result) -> bool:
         """It holds its lock, but no longer beats. One that never did is left alone."""

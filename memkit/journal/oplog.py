@@ -53,18 +53,15 @@ def make_bank(tx: Tx, bank: Bank) -> int:
     found = find_bank(tx, bank)
     if found is not None:
         return found
-    return tx.insert("INSERT INTO banks (user_id, agent_id) VALUES (?, ?)", (bank.user_id, bank.agent_id))
+    made = tx.insert(
+        "INSERT INTO banks (user_id, agent_id) VALUES (?, ?) ON CONFLICT DO NOTHING", (bank.user_id, bank.agent_id)
+    )
+    return made or find_bank(tx, bank) or 0
 
 
 def bank_seq(tx: Tx, bank: int) -> int:
     row = tx.one("SELECT last_seq FROM banks WHERE id = ?", (bank,))
     return row[0] if row else 0
-
-
-def last_seq(tx: Tx) -> int:
-    """Highest number ever given: `seq_floor` keeps those of erased ops from being given again."""
-    row = tx.one("SELECT (SELECT max(seq) FROM ops), (SELECT value FROM meta WHERE key = 'seq_floor')")
-    return max(int(number or 0) for number in row) if row else 0
 
 
 def write_ops(tx: Tx, bank: int, intake: int | None, ops: Sequence[Op]) -> None:
@@ -120,7 +117,7 @@ def read_ops(
     if op_id is not None:
         where, params = f"{where} AND o.op_id = ?", [*params, op_id]
     if not words:
-        where = f"{where} AND (o.memory_id IS NULL OR o.memory_id NOT GLOB 't_*')"
+        where = f"{where} AND (o.memory_id IS NULL OR substr(o.memory_id, 1, 2) <> 't_')"
     if memory_id is not None:
         inner, inner_params = scope("x", bank, user_id)
         where = f"{where} AND {_MEMORY_OPS.format(scope=inner)}"
@@ -132,8 +129,7 @@ def read_ops(
         where = f"{where} AND o.intake = ? AND o.seq BETWEEN ? AND ?"
         params += [*found]
     direction = "DESC" if newest_first else "ASC"
-    sql = f"{_OPS} WHERE {where} ORDER BY o.seq {direction} LIMIT ?"
-    rows = tx.all(sql, [*params, -1 if limit is None else limit])
+    rows = tx.all(*up_to(limit, f"{_OPS} WHERE {where} ORDER BY o.seq {direction}", params))
     return [op_from(row[2:], Bank(row[0], row[1])) for row in rows]
 
 
@@ -141,11 +137,11 @@ def read_live(
     tx: Tx, *, bank: Bank | None, user_id: str | None, kinds: Collection[str] | None, after_seq: int, limit: int | None
 ) -> list[tuple[Bank, MemoryRecord]]:
     where, params = _live_where(bank, user_id, kinds)
-    rows = tx.all(
+    sql = (
         f"SELECT b.user_id, b.agent_id, {IMAGE_COLUMNS} FROM banks b JOIN heads h ON h.bank = b.id"
-        f" JOIN ops o ON o.seq = h.seq WHERE {where} AND h.seq > ? ORDER BY h.seq LIMIT ?",
-        [*params, after_seq, -1 if limit is None else limit],
+        f" JOIN ops o ON o.seq = h.seq WHERE {where} AND h.seq > ? ORDER BY h.seq"
     )
+    rows = tx.all(*up_to(limit, sql, [*params, after_seq]))
     return [(Bank(row[0], row[1]), image_from(row[2:])) for row in rows]
 
 
@@ -180,6 +176,11 @@ def read_written(tx: Tx, bank: Bank, intake_ids: Sequence[str]) -> list[MemoryRe
         (bank.user_id, bank.agent_id, *intake_ids),
     )
     return [image_from(row) for row in rows]
+
+
+def up_to(limit: int | None, sql: str, params: Sequence[Any]) -> tuple[str, list[Any]]:
+    """The statement and its parameters with a limit, where there is one: databases write "none" differently."""
+    return (sql, [*params]) if limit is None else (f"{sql} LIMIT ?", [*params, limit])
 
 
 def marks(values: Iterable[Any]) -> str:

@@ -76,6 +76,7 @@ class Loader:
         """Banks whose history the file goes on with."""
 
     def load(self, tx: Tx, records: Iterable[JSON]) -> None:
+        self._last = tx.cursor()
         for raw in records:
             record = dict(raw)
             kind = record.pop("record", None)
@@ -99,6 +100,7 @@ class Loader:
                     why=f"{type(error).__name__} while reading its fields",
                     fix=_AGAIN,
                 ) from None
+        tx.skip_to(self._last)
 
     def _intake(self, tx: Tx, raw: JSON) -> int:
         bank = Bank(**raw["bank"])
@@ -142,7 +144,6 @@ class Loader:
             if oplog.bank_seq(tx, bank) != self._common.get(op.bank, 0):
                 raise _two_histories(op.bank)
             self._going_on.add(op.bank)
-        self._last = self._last or oplog.last_seq(tx)
         seq = self._last = max(op.seq, self._last + 1)
         self._number(op.seq, seq)
         before = self._renumbered(op.before)

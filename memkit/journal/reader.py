@@ -97,6 +97,12 @@ class JournalReader:
                 trainable=trainable,
             )
 
+    def settle_user(self, user_id: str) -> int:
+        """The user's newest op, once all ops of lower numbers are visible: a list over several banks misses none."""
+        newest = max((seq for _, seq in self.user_banks(user_id)), default=0)
+        self.settle(newest)
+        return newest
+
     # -- ops and live memories --------------------------------------------------------------------------------------
 
     def bank_seq(self, bank: Bank) -> int:
@@ -125,8 +131,14 @@ class JournalReader:
         return self.user_version(user_id)[0]
 
     def last_seq(self) -> int:
+        """The cursor of readers over several banks: every op numbered up to here is visible. Of one bank, newer ones
+        may be seen already."""
         with self._engine.read() as tx:
-            return oplog.last_seq(tx)
+            return tx.cursor()
+
+    def settle(self, number: int) -> None:
+        """Whoever reads several banks up to `number` waits for ops of lower numbers that are being written."""
+        self._engine.settle(number)
 
     def ops(
         self,
@@ -409,3 +421,6 @@ class _Once:
     @contextmanager
     def read(self, *, single: bool = False) -> Generator[Tx]:
         yield self._tx
+
+    def settle(self, number: int) -> None:
+        """A transaction sees what it sees."""

@@ -204,8 +204,20 @@ class SqliteTx:
     def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         self._connection.executemany(sql, rows)
 
-    def one(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
+    def one(self, sql: str, params: Sequence[Any] = (), *, hold: bool = False) -> Row | None:
         return self._patiently(lambda: self._connection.execute(sql, params).fetchone())
 
     def all(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         return self._patiently(lambda: self._connection.execute(sql, params).fetchall())
+
+    def allot(self, count: int) -> Sequence[int]:
+        first = self.cursor() + 1
+        return range(first, first + count)
+
+    def skip_to(self, number: int) -> None:
+        """The ops themselves say so."""
+
+    def cursor(self) -> int:
+        """Highest number ever given: `seq_floor` keeps those of erased ops from being given again."""
+        row = self.one("SELECT (SELECT max(seq) FROM ops), (SELECT value FROM meta WHERE key = 'seq_floor')")
+        return max(int(number or 0) for number in row) if row else 0

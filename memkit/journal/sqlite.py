@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -34,6 +34,7 @@ from memkit.journal.engine import Tx
 from memkit.journal.guard import Presence, WriteLock, busy_error, forget_parent
 from memkit.journal.schema import FORMAT, MIGRATIONS, TABLES
 from memkit.journal.sharing import SharedWriter, SqliteTx
+from memkit.models import Bank
 
 APPLICATION_ID = 0x6D656D6B  # "memk"
 _IDLE_READERS = 4
@@ -41,6 +42,8 @@ _T = TypeVar("_T")
 
 
 class SqliteEngine:
+    overwrites = True
+
     def __init__(self, path: Path, *, read_only: bool = False, patience: float = 30.0) -> None:
         self._path, self._read_only, self._patience = path, read_only, patience
         self._closed = False
@@ -54,13 +57,17 @@ class SqliteEngine:
     # -- transactions ----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def write(self, *, durable: bool = True) -> Generator[Tx]:
+    def write(self, banks: Collection[Bank] | None = None, *, durable: bool = True) -> Generator[Tx]:
+        """Alone in the whole store, whichever banks are named: there is one writer."""
         if self._read_only:
             raise StoreReadOnly(
                 f"{self._path.parent} is open for reading only", fix="open it without read_only=True to write"
             )
         with self._using(), self._writer.transaction(durable=durable) as tx:
             yield tx
+
+    def settle(self, number: int) -> None:
+        """Numbers become visible in their order, over all banks."""
 
     def _make_writer(self) -> SharedWriter:
         return SharedWriter(

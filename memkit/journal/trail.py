@@ -13,7 +13,7 @@ from memkit.journal.codec import from_micros, pack, unpack, unpack_text
 from memkit.journal.engine import Tx
 from memkit.journal.erase import subject_of
 from memkit.journal.intakes import number_of
-from memkit.journal.oplog import make_bank, scope
+from memkit.journal.oplog import make_bank, scope, up_to
 from memkit.journal.records import FeedbackRecord, Trace
 from memkit.models import Bank, DecisionRecord, digest, micros, to_json
 
@@ -49,7 +49,7 @@ def write_decision(tx: Tx, decision: DecisionRecord, known: tuple[int, int | Non
             micros(decision.created_at),
         ),
     )
-    for key, text in decision.blobs.items():
+    for key, text in sorted(decision.blobs.items()):  # in one order: who writes the same ones meanwhile only waits
         if digest(text) != key:
             raise InvalidInput(f"blob {key} is not named by the sha256 of its text", fix="use memkit.models.digest")
         tx.run("INSERT INTO blobs VALUES (?, ?) ON CONFLICT DO NOTHING", (bytes.fromhex(key), pack(text)))
@@ -76,11 +76,8 @@ def read_decisions(
         where = f"{where} AND d.n {'<' if newest_first else '>'} (SELECT n FROM decisions WHERE decision_id = ?)"
         params.append(after)
     order = "DESC" if newest_first else "ASC"
-    sql = f"{_DECISION} WHERE {where} ORDER BY d.n {order} LIMIT ?"
-    return [
-        (row[0] if not row[7] else None, _decision_from(tx, row))
-        for row in tx.all(sql, [*params, -1 if limit is None else limit])
-    ]
+    rows = tx.all(*up_to(limit, f"{_DECISION} WHERE {where} ORDER BY d.n {order}", params))
+    return [(row[0] if not row[7] else None, _decision_from(tx, row)) for row in rows]
 
 
 def _decision_from(tx: Tx, row: tuple[Any, ...]) -> DecisionRecord:
@@ -161,7 +158,7 @@ def write_trace(tx: Tx, trace: Trace) -> None:
         return
     tx.run(
         "INSERT INTO traces (trace_id, bank, kind, state_seq, payload, created_at) VALUES (?,?,?,?,?,?)"
-        " ON CONFLICT (trace_id) DO UPDATE SET payload = excluded.payload WHERE bank = excluded.bank",
+        " ON CONFLICT (trace_id) DO UPDATE SET payload = excluded.payload WHERE traces.bank = excluded.bank",
         (trace.trace_id, make_bank(tx, trace.bank), trace.kind, trace.state_seq, pack(trace.payload), created_at),
     )
 

@@ -63,6 +63,8 @@ class Context:
     """Conversation time of drafts that name none."""
     cause: str = "decision"
     edition: int = EDITION
+    seqs: Sequence[int] = ()
+    """The numbers of the ops, where an engine leaves some out; else they follow on from `first_seq`."""
 
 
 def make_op_id(decision_id: str, index: int) -> str:
@@ -80,8 +82,9 @@ def resolve(view: BankView, drafts: Sequence[OpDraft], context: Context, undoes:
         decision_id = draft.decision_id or context.decision_id
         op_id = make_op_id(decision_id, per_decision[decision_id])
         per_decision[decision_id] += 1
+        seq = context.seqs[index] if context.seqs else context.first_seq + index
         try:
-            action, memory_id, before, after = _resolve_one(overlay, draft, context, op_id, context.first_seq + index)
+            action, memory_id, before, after = _resolve_one(overlay, draft, context, op_id, seq)
         except (Conflict, NotFound, OpRejected) as error:
             error.details["index"] = index
             raise
@@ -89,7 +92,7 @@ def resolve(view: BankView, drafts: Sequence[OpDraft], context: Context, undoes:
         ops.append(
             Op(
                 op_id=op_id,
-                seq=context.first_seq + index,
+                seq=seq,
                 bank=context.bank,
                 action=action,
                 memory_id=memory_id,

@@ -185,6 +185,8 @@ class BankReader:
         from memkit.engine.bank import LiveBank
 
         banks = [Bank(user_id, agent_id)] if agent_id is not None else [b for b, _ in self._journal.user_banks(user_id)]
+        if isinstance(when, int) and len(banks) > 1:
+            self._journal.settle(when)
         records: list[MemoryRecord] = []
         seq = 0
         for bank in banks:

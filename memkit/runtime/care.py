@@ -32,14 +32,17 @@ _BY_THE_APP = "open the store with its embedder and call flush(): LanceDB is bui
 def list_page(runtime: Runtime, ask: ReadRequest, limit: int, cursor: str | None) -> Page:
     """Live memories by the sequence number that last wrote them. The cursor is that number, so a page stays right
     while others write."""
-    after = _decode(cursor)
+    after, journal = _decode(cursor), runtime.journal
     bank = None if ask.agent_id is None else Bank(ask.user_id, ask.agent_id)
     found: list[MemoryRecord] = []
     now = runtime.clock.now()
     while len(found) <= limit:
-        rows = runtime.journal.live(
+        newest = 0 if bank else journal.settle_user(ask.user_id)
+        rows = journal.live(
             bank=bank, user_id=None if bank else ask.user_id, kinds=ask.kinds or MEMORIES, after_seq=after, limit=_SCAN
         )
+        if bank is None and rows and rows[-1][1].seq > newest:
+            continue  # written meanwhile; what is numbered before it may come after it
         for _, record in rows:
             if record.expires_at is not None and record.expires_at <= now:
                 continue
@@ -100,7 +103,7 @@ def stats(runtime: Runtime) -> dict[str, Any]:
         "turns": sum(info.turns for info in users),
         "pending": journal.pending_count(),
         "parked": len(journal.list_parked()),
-        "path": str(runtime.path),
+        "path": journal.name,
         "store_id": journal.store_id,
         "embedder": runtime.embedder.identity,
         "last_seq": journal.last_seq(),
@@ -140,7 +143,7 @@ def doctor(runtime: Runtime, *, repair: bool, reembed: bool, keep_turns: bool = 
                 return [*found, Problem("journal_behind", behind.what, behind.fix)]
             if runtime.has_vectors:
                 runtime.projector.project()
-            fix = f"memkit doctor {runtime.path} --repair"
+            fix = f"memkit doctor {runtime.journal.name} --repair"
             damaged = [Problem(f"lancedb_{p.what}", p.detail, fix) for p in runtime.projection.check()]
             damaged += _compare(runtime)
         except EmbedderMismatch as error:
@@ -151,7 +154,7 @@ def doctor(runtime: Runtime, *, repair: bool, reembed: bool, keep_turns: bool = 
         except EmbedderError as error:
             return [*found, Problem("projection_failing", error.what, error.fix)]
         except MemkitError as error:
-            damaged = [Problem("lancedb_unreadable", error.what, f"memkit doctor {runtime.path} --repair")]
+            damaged = [Problem("lancedb_unreadable", error.what, f"memkit doctor {runtime.journal.name} --repair")]
         except Exception as error:  # an embedder, or LanceDB itself
             what = f"LanceDB cannot be brought up to the journal: {type(error).__name__}"
             return [*found, Problem("projection_failing", what, "see the cause: memory.flush() raises it")]
@@ -228,7 +231,7 @@ def _compare(runtime: Runtime) -> list[Problem]:
                 Problem(
                     "projection_differs",
                     f"{len(wrong)} memories of one user differ between journal and LanceDB",
-                    f"memkit doctor {runtime.path} --repair",
+                    f"memkit doctor {runtime.journal.name} --repair",
                     details={"ids": sorted(wrong)[:20]},
                 )
             )

@@ -30,6 +30,8 @@ _ADAPTERS = "adapters"
 
 def backup(runtime: Runtime, path: Path) -> int:
     """Sealing and erasing wait meanwhile, and so does what removes files; adding does not."""
+    if runtime.journal.is_shared:
+        runtime.journal.copy_to(path)  # says what does it there
     refuse_inside(runtime.path, path)
     runtime.traces.flush()
     with runtime.journal.applier_lock(), runtime.journal.lance_lock(False):

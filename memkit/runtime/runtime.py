@@ -19,7 +19,7 @@ from memkit.config import Config
 from memkit.embedders.deferred import default_or
 from memkit.embedders.recorded import Recorded
 from memkit.errors import InvalidConfig, StoreClosed
-from memkit.inputs import has_surrogates, keep_turns_of, path_of, text_of
+from memkit.inputs import has_surrogates, is_url, keep_turns_of, path_of, text_of
 from memkit.journal import Journal
 from memkit.models import Bank, Op
 from memkit.roles.prompting import check_wording
@@ -88,11 +88,11 @@ class Runtime:
         clock: Clock | None = None,
         ids: Ids | None = None,
         model_options: Mapping[str, Any] | None = None,
+        lance: str | Path | None = None,
         adopting: bool = False,
     ) -> None:
         """adopting: the store is about to be embedded anew, and may name another embedder until that is done."""
         self.making = threading.RLock()
-        self.path = path_of(path, "path")
         self.config = Config.of(config)
         if self.config.wording:
             check_wording(self.config.wording)
@@ -109,7 +109,9 @@ class Runtime:
         self._backbone_lock = threading.Lock()
         self._lock = threading.RLock()
         self._closed = False
-        self.journal = Journal.open(self.path, clock=self.clock, ids=self.ids)
+        where, beside = path if is_url(path) else path_of(path, "path"), lance and path_of(lance, "lance")
+        self.journal = Journal.open(where, clock=self.clock, ids=self.ids, lance=beside or None)
+        self.path = self.journal.place
         try:
             if made is None:
                 made = (None if adopting else own_embedder(self.journal, self.path)) or default_or(None)
@@ -286,10 +288,7 @@ class Runtime:
         with self.adapters.lease(user_id, _ROLES) as leases:
             from memkit.engine.call import Routing
 
-            yield {
-                role: Routing(lease.name, lease.alias, lease.version, lease.propensity)
-                for role, lease in leases.items()
-            }
+            yield {role: Routing(one.name, one.alias, one.version, one.propensity) for role, one in leases.items()}
 
     @property
     def has_adapters(self) -> bool:

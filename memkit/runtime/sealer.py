@@ -32,6 +32,8 @@ class Sealer:
     def seal(self, *, force: bool = False) -> int:
         """Move full groups, with `force` everything; returns how many decisions moved. Interrupted anywhere, the next
         call continues: a payload is in the journal until its copy is proven."""
+        if self._journal.is_shared:
+            return 0  # the folder is this machine's alone: what is in it and nowhere else, the others would miss
         if self._journal.unsealed_count() < (1 if force else GROUP):
             return 0
         from memkit.store.lance import forked_after_loading
