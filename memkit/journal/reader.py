@@ -387,6 +387,12 @@ class JournalReader:
         with self._engine.read() as tx:
             return erase.begun_parts(tx)
 
+    def erasure_count(self) -> int:
+        """How many of `erasures` there are."""
+        with self._engine.read(single=True) as tx:
+            row = tx.one("SELECT count(*) FROM erasures WHERE state <> 'begun'")
+        return row[0] if row else 0
+
     def erasures(self) -> list[ErasureReceipt]:
         with self._engine.read() as tx:
             return erase.read_receipts(tx, None)

@@ -163,6 +163,8 @@ class BankReader:
                 condition=condition,
             )
 
+        if not self._projected():
+            self._catch_up()
         found = self._healing(selected)
         if self._journal.last_seq() - found.watermark > self._config.preselect:
             self._catch_up()

@@ -12,6 +12,7 @@ from memkit.config import Config
 from memkit.embedders.recorded import Recorded
 from memkit.errors import EmbedderMismatch, MemkitError, StoreDamaged
 from memkit.models import Op
+from memkit.runtime.followed import Followed
 from memkit.runtime.sealer import Sealer
 from memkit.runtime.store_embedder import is_named, mismatch, name_embedder
 from memkit.seams.embedder import Embedder
@@ -44,7 +45,7 @@ class Projector:
         self, journal: Journal, projection: Callable[[], Projection], embedder: Embedder, config: Config, sealer: Sealer
     ) -> None:
         self._journal, self._projection, self._embedder, self._config = journal, projection, embedder, config
-        self._sealer = sealer
+        self._sealer, self._followed = sealer, Followed(journal)
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -54,6 +55,8 @@ class Projector:
         self._failures = 0
         self.failing: str | None = None
         """The error that the background thread keeps running into; it tries again and again."""
+        if journal.is_shared and (journal.place / "lance").is_dir():
+            self._start()  # what others erase goes from here, even where nobody writes
 
     def project(self, *, maintain: bool = False) -> int:
         """Bring LanceDB up to the journal's newest op. Returns how many ops were written. A child that was forked
@@ -69,6 +72,7 @@ class Projector:
         projection, written = self._projection(), 0
         if projection.inherited:
             return 0
+        self._follow(projection)
         covered, target = projection.watermark(), self._journal.last_seq()
         if covered > target:
             raise journal_behind(covered, target)
@@ -87,6 +91,14 @@ class Projector:
                 projection.maintain(force=maintain)
                 self._journal.checkpoint()
         return written
+
+    def _follow(self, projection: Projection) -> None:
+        """What was erased on other machines goes from here first."""
+        if self._followed.is_current:
+            return
+        with self._journal.applier_lock():
+            if self._followed.follow(projection):
+                self._rewrite(projection)
 
     def finish(self) -> None:
         """At the end. The journal has everything, and who opens the store next is told what is wrong with LanceDB."""
@@ -138,8 +150,9 @@ class Projector:
             return True
 
     def _rewrite(self, projection: Projection) -> None:
-        seq = self._journal.last_seq()
+        erased, seq = self._followed.list_erased(), self._journal.last_seq()
         projection.rebuild(self._live(seq), seq)
+        self._followed.note(erased)
 
     def _try_embedder(self) -> None:
         """One that does not work is found out before anything is touched."""
@@ -176,6 +189,11 @@ class Projector:
             self._wake.set()
 
     @property
+    def is_whole(self) -> bool:
+        """Whether LanceDB is there, and holds nothing that was erased."""
+        return (self._journal.place / "lance").is_dir() and self._followed.is_current
+
+    @property
     def waiting(self) -> int:
         return self._waiting
 
@@ -185,6 +203,13 @@ class Projector:
         if self._thread is not None and self._thread.is_alive():
             self._thread.join(timeout=60)
         self._thread = None
+
+    @property
+    def _has_to_follow(self) -> bool:
+        try:
+            return not self._followed.is_current
+        except MemkitError:
+            return False  # the database is away; a later look finds it
 
     def _start(self) -> None:
         with self._start_lock:
@@ -197,13 +222,13 @@ class Projector:
         while not self._stop.is_set():
             woken = self._wake.wait(self._config.project_idle_s * (1 + min(self._failures, 30)))
             self._wake.clear()
-            if self._stop.is_set() or not self._waiting:
+            if self._stop.is_set() or not (self._waiting or self._has_to_follow):
                 continue
             try:
                 if self._fresh:
                     self._stop.wait(_SOON_S)
                     self._embed_fresh()
-                if self._stop.is_set() or (woken and self._waiting < self._config.project_every):
+                if self._stop.is_set() or (woken and 0 < self._waiting < self._config.project_every):
                     continue
                 self.project()
                 self._sealer.seal()

@@ -127,7 +127,7 @@ class Runtime:
             self.embedder,
             self.config,
             catch_up=lambda: self.projector.project(),
-            projected=lambda: (self.path / "lance").is_dir(),
+            projected=lambda: self.projector.is_whole,
         )
         self.sealer = Sealer(self.journal, lambda: self.trajectories, maintain_commits=self.config.maintain_commits)
         self.projector = Projector(self.journal, lambda: self.projection, self.embedder, self.config, self.sealer)

