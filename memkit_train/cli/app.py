@@ -164,17 +164,7 @@ def retrain(
     chosen = _config(config, sets)
     with progress(json) as tick:
         done = run(chosen, resume=resume, force=force, smoke=smoke, tick=tick)
-    if json:
-        show.as_json(done.to_json())
-    else:
-        if done.verdict is not None:
-            _verdict(done.verdict)
-        show.out.print(f"[bold]{done.status}[/]: {show.visible(done.why)}")
-        if done.digest:
-            show.out.print(f"  serve it: memkit adapters promote {done.digest[:12]}")
-        if done.run is not None:
-            show.out.print(f"  report: {show.visible(str(done.run / 'report.html'))}")
-    raise typer.Exit(done.exit_code)
+    _tell(done, json=json)
 
 
 @app.command()
@@ -196,6 +186,23 @@ def gate(
     else:
         _verdict(verdict)
     raise typer.Exit(0 if verdict.passed else REFUSED)
+
+
+@app.command()
+def adopt(
+    adapter: Annotated[Path, typer.Argument(help="Folder of a LoRA, as PEFT saves it.")],
+    config: ConfigFile = None,
+    sets: Sets = None,
+    json: Json = False,
+) -> None:
+    """Gate an adapter that was trained elsewhere, and publish it. Exit codes: 0 published, 3 gate refused."""
+    from memkit_train.cli.progress import progress
+    from memkit_train.retrain.run import adopt as run
+
+    chosen = _config(config, sets)
+    with progress(json) as tick:
+        done = run(chosen, adapter, tick=tick)
+    _tell(done, json=json)
 
 
 @app.command()
@@ -289,6 +296,21 @@ def _loaded(backbone: Any, registry: Any, name: str) -> str | None:
     if digest is not None:
         backbone.load_adapter(digest, registry.path(digest))
     return digest
+
+
+def _tell(done: Any, *, json: bool) -> None:
+    """What a run came to; exits with its code."""
+    if json:
+        show.as_json(done.to_json())
+    else:
+        if done.verdict is not None:
+            _verdict(done.verdict)
+        show.out.print(f"[bold]{done.status}[/]: {show.visible(done.why)}")
+        if done.digest:
+            show.out.print(f"  serve it: memkit adapters promote {done.digest[:12]}")
+        if done.run is not None:
+            show.out.print(f"  report: {show.visible(str(done.run / 'report.html'))}")
+    raise typer.Exit(done.exit_code)
 
 
 def _verdict(verdict: Any) -> None:

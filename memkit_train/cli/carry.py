@@ -18,6 +18,11 @@ def export(
     side: Annotated[str, typer.Option("--split", help="train, heldout or all.")] = "train",
     heldout_share: Annotated[float, typer.Option(min=0.0, max=0.9, help="As data.heldout_share of a run.")] = 0.2,
     split_seed: Annotated[int, typer.Option(help="As data.split_seed of a run.")] = 0,
+    mode: Annotated[
+        str | None,
+        typer.Option(help="split or fused: write each line as an adapter is asked then, whatever the log was asked."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--every", help="sft, openai: also what nobody rated.")] = False,
     embedder: Annotated[str, typer.Option(help="That of the store.")] = "hash",
     json: Json = False,
 ) -> None:
@@ -28,6 +33,7 @@ def export(
     from memkit_train.log.splits import Split
 
     chosen: dict[str, Any] = {"form": form, "side": side, "split": Split(split_seed, heldout_share)}
+    chosen |= {"mode": mode, "every": every}
     with open_source(store) as source:
         try:
             found = write(source, out, embedder=make_embedder(embedder), **chosen)

@@ -4,7 +4,7 @@
 |---|---|---|
 | sample | ≥ 200 probes of ≥ 30 users | a verdict that is noise: "cannot tell" |
 | format | unconstrained validity no lower than the parent's | a broken reply format |
-| target | lower bound of the answer score's gain > 0 | shuffled or meaningless rewards |
+| target | lower bound of the answer score's gain > 0 (against the log: > -margin) | shuffled or meaningless rewards |
 | deletions | no more per scene than ε above the parent's | a policy that empties the bank |
 | growth | memories per scene no more than ε above | a policy that only adds |
 | junk, parked | no more than ε above | noise stored, turns lost |
@@ -62,6 +62,8 @@ class Limits:
     """ε of each guard, in the measure's own unit, and the least sample."""
 
     target: str = "answer_f1"
+    margin: float = 0.0
+    """By how much the target may be worse: of a cheaper model it is enough that it is no worse than what served."""
     min_probes: int = 200
     min_users: int = 30
     min_set: int = 30
@@ -217,9 +219,11 @@ def _target(candidate: Table, parent: Table, limits: Limits) -> Check:
     gain = _difference(candidate, parent, limits.target, limits)
     if gain is None:
         return Check("target", False, None, None, None, "lower bound > 0", f"{limits.target} was not measured")
-    passed, bar = gain.low > 0, "lower bound > 0"
+    passed, bar = gain.low > -limits.margin, f"lower bound > {-limits.margin or 0:g}"
     why = f"{limits.target} {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] against the parent"
-    return Check("target", passed, gain.value, gain.low, gain.high, bar, why, _beyond(0 - gain.low, passed))
+    return Check(
+        "target", passed, gain.value, gain.low, gain.high, bar, why, _beyond(-limits.margin - gain.low, passed)
+    )
 
 
 def _guard(one: _Guard, candidate: Table, parent: Table, limits: Limits) -> Check:

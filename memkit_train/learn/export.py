@@ -8,6 +8,8 @@
 
 Beside it (`…`) stands what a line is worth and whose it is: reward, weight, role, style, the opaque subject, the split
 and the decision's id. Users are read one at a time; who opted out is not read at all.
+
+With `mode`, lines are written as an adapter is asked and replies (replay/rewrite.py), whatever was asked in the log.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import re
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
@@ -32,10 +34,13 @@ from memkit_train.errors import NoRows
 from memkit_train.log.records import Decision
 from memkit_train.log.source import StoreSource, need_users
 from memkit_train.log.splits import Split
+from memkit_train.replay.env import Env
+from memkit_train.replay.rewrite import Rewriter, RewrittenCall
 from memkit_train.rows import GOOD
 
 Format = Literal["sft", "kto", "dpo", "openai", "parquet"]
 Side = Literal["train", "heldout", "all"]
+SERVED_STYLE = "compact"
 _BATCH = 1_000
 _DATES = re.compile(r"\[[^\]\n]*\]")
 
@@ -48,6 +53,22 @@ class ExportedDecision:
     score: Score | None
     subject: str
     split: str
+    anew: RewrittenCall | None = None
+    """As it would be asked for now."""
+
+    @property
+    def role(self) -> str:
+        return self.decision.role if self.anew is None else self.anew.role
+
+    @property
+    def prompt(self) -> list[JSON]:
+        messages = self.decision.messages if self.anew is None else self.anew.messages
+        return [{"role": message.role, "content": message.content} for message in messages]
+
+    @property
+    def said(self) -> JSON:
+        reply = self.decision.reply if self.anew is None else self.anew.reply
+        return {"role": "assistant", "content": reply or ""}
 
     @property
     def meta(self) -> JSON:
@@ -55,8 +76,8 @@ class ExportedDecision:
         return {
             "reward": score.y if score else None,
             "weight": score.weight if score else None,
-            "role": one.role,
-            "style": one.style,
+            "role": self.role,
+            "style": one.style if self.anew is None else SERVED_STYLE,
             "subject": self.subject,
             "split": self.split,
             "decision_id": one.decision_id,
@@ -92,16 +113,27 @@ def export(
     *,
     side: Side = "train",
     split: Split | None = None,
+    mode: Literal["split", "fused"] | None = None,
+    every: bool = False,
 ) -> Exported:
-    """The file appears whole or not at all."""
-    for name, value, known in (("format", form, get_args(Format)), ("split", side, get_args(Side))):
+    """The file appears whole or not at all. `mode`: in which decisions are asked for where the result is to serve;
+    None: as they were asked. `every`: what nobody rated as well, where a format holds it."""
+    modes = ("split", "fused", None)
+    for name, value, known in (
+        ("format", form, get_args(Format)),
+        ("split", side, get_args(Side)),
+        ("mode", mode, modes),
+    ):
         if value not in known:
-            raise InvalidInput(f"there is no {name} {value!r} to export", fix=f"use one of {', '.join(known)}")
+            raise InvalidInput(
+                f"there is no {name} {value!r} to export", fix=f"use one of {', '.join(filter(None, known))}"
+            )
     path = Path(path)
     if path.is_dir():
         raise InvalidInput(f"{path} is a folder", fix="name the file to write")
     counts = {name: Counter[str]() for name in ("subject", "split", "role")}
-    lines = _counted(_lines(form, _users(source, side, split or Split(), embedder)), counts)
+    rewriter = None if mode is None else Rewriter(Env(embedder, replace(source.served_with, mode=mode)), SERVED_STYLE)
+    lines = _counted(_lines(form, _users(source, side, split or Split(), embedder, rewriter), every), counts)
     with _whole(path) as part:
         (_write_parquet if form == "parquet" else _write_json)(part, lines)
         total = counts["split"].total()
@@ -110,7 +142,9 @@ def export(
     return Exported(path, form, total, len(counts["subject"]), counts["split"], counts["role"])
 
 
-def _users(source: StoreSource, side: Side, split: Split, embedder: Embedder) -> Iterator[list[ExportedDecision]]:
+def _users(
+    source: StoreSource, side: Side, split: Split, embedder: Embedder, rewriter: Rewriter | None
+) -> Iterator[list[ExportedDecision]]:
     """Everything that was decided for one user, user by user. What is talked about is learned from the train side."""
     by_side: dict[str, list[str]] = {"train": [], "heldout": []}
     for user in need_users(source):
@@ -119,9 +153,16 @@ def _users(source: StoreSource, side: Side, split: Split, embedder: Embedder) ->
     for name, users in by_side.items():
         for episode in source.trajectories(users) if side in (name, "all") else ():
             scored = scores(credit(episode, topics, embedder).credits)
-            yield [
-                ExportedDecision(one, scored.get(one.decision_id), episode.subject, name) for one in episode.decisions
-            ]
+            by_id = {one.decision_id: one for one in episode.decisions}
+            asked_so = [one for one in episode.decisions if rewriter is None or rewriter.is_asked_so(one)]
+            found = [ExportedDecision(one, scored.get(one.decision_id), episode.subject, name) for one in asked_so]
+            for call in [] if rewriter is None else rewriter.rewrite(episode)[0]:
+                rated = [one for one in call.decision_ids if one in scored]
+                first = by_id[(rated or call.decision_ids)[0]]
+                if not call.guessed:
+                    score = scored.get(first.decision_id)
+                    found.append(ExportedDecision(first, score, episode.subject, name, call))
+            yield found
 
 
 def _counted(lines: Iterable[tuple[ExportedDecision, JSON]], counts: Mapping[str, Counter[str]]) -> Iterator[JSON]:
@@ -132,17 +173,19 @@ def _counted(lines: Iterable[tuple[ExportedDecision, JSON]], counts: Mapping[str
         yield line
 
 
-def _lines(form: Format, users: Iterable[list[ExportedDecision]]) -> Iterator[tuple[ExportedDecision, JSON]]:
+def _lines(
+    form: Format, users: Iterable[list[ExportedDecision]], every: bool
+) -> Iterator[tuple[ExportedDecision, JSON]]:
     for everything in users:
         if form == "parquet":
             yield from ((one, _flat(one)) for one in everything)
             continue
-        rated = [one for one in everything if one.score is not None and _is_whole(one.decision)]
+        whole = [one for one in everything if _is_whole(one.decision)]
+        rated = [one for one in whole if one.score is not None or (every and form in ("sft", "openai"))]
         if form == "dpo":
             yield from _pairs(rated)
         for one in rated if form != "dpo" else ():
-            assert one.score is not None
-            prompt, reply, good = _prompt(one.decision), [_said(one.decision)], one.score.y >= GOOD
+            prompt, reply, good = one.prompt, [one.said], one.score is None or one.score.y >= GOOD
             if form == "kto":
                 yield one, {"prompt": prompt, "completion": reply, "label": good, **one.meta}
             elif good and form == "sft":
@@ -156,27 +199,19 @@ def _pairs(rated: Iterable[ExportedDecision]) -> Iterator[tuple[ExportedDecision
     states: dict[tuple[str, str], list[tuple[float, ExportedDecision]]] = {}
     for one in rated:
         assert one.score is not None
-        state = (one.decision.role, _DATES.sub("", one.decision.messages[-1].content))
+        state = (one.role, _DATES.sub("", one.prompt[-1]["content"]))
         states.setdefault(state, []).append((one.score.y, one))
     for group in states.values():
         (high, best), (low, worst) = max(group, key=lambda one: one[0]), min(group, key=lambda one: one[0])
-        if high > low and best.decision.reply != worst.decision.reply:
-            chosen, rejected = [_said(best.decision)], [_said(worst.decision)]
+        if high > low and best.said != worst.said:
+            chosen, rejected = [best.said], [worst.said]
             more = {"rejected_reward": low, "rejected_id": worst.decision.decision_id}
-            yield best, {"prompt": _prompt(best.decision), "chosen": chosen, "rejected": rejected, **best.meta, **more}
+            yield best, {"prompt": best.prompt, "chosen": chosen, "rejected": rejected, **best.meta, **more}
 
 
 def _is_whole(decision: Decision) -> bool:
     """Used, and on record with prompt and reply."""
     return bool(decision.ok and decision.reply and decision.messages)
-
-
-def _prompt(decision: Decision) -> list[JSON]:
-    return [{"role": message.role, "content": message.content} for message in decision.messages]
-
-
-def _said(decision: Decision) -> JSON:
-    return {"role": "assistant", "content": decision.reply or ""}
 
 
 def _flat(told: ExportedDecision) -> JSON:
@@ -188,11 +223,10 @@ def _flat(told: ExportedDecision) -> JSON:
         "adapter": one.adapter,
         "propensity": one.propensity,
         "ok": one.ok,
-        "messages": _prompt(one),
-        "reply": one.reply,
-        "prompt_ids": one.prompt_ids,
-        "token_ids": one.token_ids,
-        "logprobs": one.logprobs,
+        "messages": told.prompt,
+        "reply": told.said["content"],
+        **dict.fromkeys(("prompt_ids", "token_ids", "logprobs")),
+        **({} if told.anew else {"prompt_ids": one.prompt_ids, "token_ids": one.token_ids, "logprobs": one.logprobs}),
         "why": score.whys if score else None,
     }
 

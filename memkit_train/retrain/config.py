@@ -72,7 +72,8 @@ class ModelConfig(Section):
     base: str
     """Folder or hub id of the base checkpoint, or `small`: the manager that chooses."""
     parent: str = "production"
-    """What training starts from and is compared with: production (whatever the alias serves), base, or a digest."""
+    """What training starts from and is compared with: production (whatever the alias serves), base, or a digest; or
+    logged, which starts from the base and compares with what the log says was decided, by whichever model."""
     alias: str = "production"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     device: str = "auto"
@@ -132,6 +133,8 @@ class GateConfig(Section):
     """What must get better: None is `answer_f1`, the words in common with what is expected. `answer_right` asks whether
     it is said, in however many words, and suits apps whose answers are sentences. For `small` without an answerer it is
     `found`: how early a read has what the right answer says."""
+    margin: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """By how much the target may be worse. None: 0, or 0.05 where the parent is `logged`."""
     min_probes: Annotated[int, Field(ge=0)] = 200
     min_users: Annotated[int, Field(ge=0)] = 30
     min_set: Annotated[int, Field(ge=1)] = 30
@@ -172,7 +175,8 @@ class TrainConfig(Section):
 
     @property
     def limits(self) -> Limits:
-        return replace(self.gate.limits(), target=self.target)
+        margin = self.gate.margin if self.gate.margin is not None else 0.05 * (self.model.parent == "logged")
+        return replace(self.gate.limits(), target=self.target, margin=margin)
 
     @property
     def polishing(self) -> OnlineSettings:

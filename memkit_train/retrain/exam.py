@@ -19,7 +19,7 @@ from memkit_train.retrain.collect import open_source, read_heldout
 from memkit_train.retrain.config import TrainConfig
 from memkit_train.rewards import Answers, CachedBackbone
 from memkit_train.rewards.found import Lookups
-from memkit_train.rewards.trial import Trial, trials
+from memkit_train.rewards.trial import Trial, trials, try_log
 
 CASES = 20
 
@@ -32,14 +32,16 @@ def examine(
     tick: Tick | None = None,
     most: int | None = None,
 ) -> tuple[Trial, Trial]:
-    """Candidate and parent on the held-out users, by one backbone that counts what it would have written unmasked."""
+    """Candidate and parent (or what the log says was decided) on the held-out users, by one backbone that counts what
+    it would have written unmasked."""
     from memkit.backbones import make_backbone
 
     embedder = make_embedder(config.data.embedder)
     with open_source(config) as source:
         users = list(islice(read_heldout(source, config, embedder), most))
         served = served_with(source, config.data)
-    folders = {"candidate": adapter, "parent": parent}
+    logged = config.model.parent == "logged"
+    folders = {"candidate": adapter} if logged else {"candidate": adapter, "parent": parent}
     with closing(open_student(config, folders)) as backbone:
         policies = [
             Policy(backbone, name if folder is not None else None, roles=config.data.roles, name=name)
@@ -49,8 +51,9 @@ def examine(
         answers: Answers | Lookups = Answers(CachedBackbone(frozen, cache), embedder, served=served)
         if config.target == "found":
             answers = Lookups(embedder, served)
-        ours, theirs = trials(
-            Env(embedder, served),
+        env = Env(embedder, served)
+        tried = trials(
+            env,
             policies,
             users,
             answers,
@@ -58,8 +61,11 @@ def examine(
             timed=True,
             progress=None if tick is None else lambda done, total: tick("evaluate", done, total, {}),
         )
+        if logged:
+            tried.append(try_log(env, users, answers, config.target))
         if frozen is not backbone:
             frozen.close()
+    ours, theirs = tried
     return ours, theirs
 
 

@@ -199,3 +199,16 @@ def _contract(
         template_digest=prompter.template_digest(),
         prompt_hashes={role: found for role, found in hashes.items() if found is not None},
     )
+
+
+def shareable(found: JSON) -> JSON:
+    """What goes into the registry: figures, no words of users."""
+    return {name: found[name] for name in ("verdict", "scores", "actions", "exposures") if name in found}
+
+
+def portable(config: JSON) -> JSON:
+    """Without the places of one machine."""
+    data = {**config["data"], "store": None, "bundle": None, "registry": None}
+    base = Path(config["model"]["base"])
+    model = {**config["model"], "base": base.name if base.is_dir() else config["model"]["base"]}
+    return {**config, "data": data, "model": model, "output": ""}

@@ -2,7 +2,7 @@
 
 What was asked so is taken as it was logged, ids and all; what was asked otherwise (one call in JSON, say) is written
 anew from what was asked, shown and done (replay/rewrite.py). A row has the labels of the decisions that it says again.
-Where facts had to be guessed only the manager learns: an extractor that is taught guesses draws worse facts than before.
+Where facts had to be guessed only the manager learns: an extractor that is taught guesses draws worse facts.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Each finished stage is on record in run.json, so an interrupted run goes on wher
 began with. The watermark says how far the log was read by the last run that came to a verdict: the next one waits for
 enough new labels. One run per output folder at a time.
 
-`imitate` and `reinforce` are runs of one stage, without a verdict; `judge` is the verdict alone.
+`imitate` and `reinforce` are runs of one stage; `judge` is the verdict alone, `adopt` all but the training.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from memkit.adapters import Registry
+from memkit.adapters.manifest import CONFIG, WEIGHTS
 from memkit.embedders import make_embedder
 from memkit.engine.served_with import ROLES
+from memkit.errors import InvalidInput
 from memkit.journal import oslock
 from memkit.models import JSON, digest
 from memkit_train.errors import Busy, DiskFull, NothingNew, OtherData, OutOfMemory, TrainError
@@ -37,10 +39,10 @@ from memkit_train.gate.checks import Check, Verdict, gate
 from memkit_train.replay.served_with import served_with
 from memkit_train.report import RunFolder, write_report
 from memkit_train.retrain.ancestry import check_unseen, list_taught
-from memkit_train.retrain.collect import collect, count_labels, open_source
+from memkit_train.retrain.collect import collect, count_labels, open_source, sides
 from memkit_train.retrain.config import TrainConfig
 from memkit_train.retrain.exam import evaluation, examine
-from memkit_train.retrain.publish import Lineage, describe_model, publish
+from memkit_train.retrain.publish import Lineage, describe_model, portable, publish, shareable
 from memkit_train.retrain.stages import (
     AMENDS,
     REPLAY,
@@ -157,6 +159,20 @@ def judge(config: TrainConfig, adapter: str, *, tick: Tick | None = None) -> Ver
     return gate(ours.tables, theirs.tables, limits=config.limits)
 
 
+def adopt(config: TrainConfig, folder: Path, *, tick: Tick | None = None) -> RunOutcome:
+    """Judge a LoRA that was trained anywhere as if it had been trained here, and publish it if it passes. Everybody who
+    may be learned from counts as learned from: nobody knows better."""
+    missing = [name for name in (WEIGHTS, CONFIG) if not (folder / name).is_file()]
+    if missing:
+        raise InvalidInput(
+            f"{folder} is no adapter", why=f"it has no {' and no '.join(missing)}", fix="name a folder as PEFT saves it"
+        )
+    open_source(config).close()  # before a registry is made beside a store that is not there
+    with lock_output(config.output):
+        run = begin(config, "adopt", resume=False, now=(now := datetime.now(UTC)))
+        return _Retraining(config, run, tick, now, smoke=False).adopt(folder)
+
+
 class _Retraining:
     def __init__(self, config: TrainConfig, run: RunFolder, tick: Tick | None, now: datetime, smoke: bool) -> None:
         self.config, self.run, self.tick, self.now, self.smoke = config, run, tick, now, smoke
@@ -186,6 +202,18 @@ class _Retraining:
         verdict = _verdict(found["verdict"])
         return self._close(adapter, parent, verdict)
 
+    def adopt(self, adapter: Path) -> RunOutcome:
+        try:
+            parent, parent_path = self.parent()
+            check_unseen(self.config, self.registry, parent)
+            with open_source(self.config) as source:
+                everybody = [source.subject(user) for user in sides(source, self.config)[0]]
+            self.run.mark("collect", self._collect() | {"subjects": everybody})
+            found = self.run.mark("evaluate", self._evaluate(adapter, parent_path))
+            return self._close(adapter, parent, _verdict(found["verdict"]))
+        finally:
+            self.registry.close()
+
     def imitate(self, parent: Path | None) -> JSON:
         self._stage("collect", self._collect)
         let_go(self.config, self.run)
@@ -194,17 +222,9 @@ class _Retraining:
 
     def _remember(self) -> None:
         read = self.run.result_of("collect") or {}
-        write_json(
-            self.config.output / WATERMARK,
-            {
-                "decision": read["decision"],
-                "seq": read["seq"],
-                "labelled": read["labelled"],
-                "run": self.run.path.name,
-                "outcome": self.run.record["outcome"],
-                "at": self.now.isoformat(),
-            },
-        )
+        mark = {name: read[name] for name in ("decision", "seq", "labelled")}
+        mark |= {"run": self.run.path.name, "outcome": self.run.record["outcome"], "at": self.now.isoformat()}
+        write_json(self.config.output / WATERMARK, mark)
 
     def _most(self, number: int) -> int | None:
         return number if self.smoke else None
@@ -275,7 +295,7 @@ class _Retraining:
         read = self.run.result_of("collect") or {}
         rows = rowfile.load(self.run.path / ROWS)
         learned_from = {*read["subjects"], *list_taught(self.registry, parent, read["store_id"])}
-        learned_by = self.config.method.name
+        learned_by = "elsewhere" if self.run.record.get("kind") == "adopt" else self.config.method.name
         if self.run.result_of("polish") is not None:
             learned_by += f"+{self.config.online.algorithm}"
         with open_source(self.config) as source:
@@ -289,7 +309,7 @@ class _Retraining:
             sorted(learned_from),
             parent,
             self.config.method.seed,
-            _portable(self.config.resolve()),
+            portable(self.config.resolve()),
         )
         model, roles = self.config.model, self.config.data.roles
         if model.is_small:
@@ -308,7 +328,7 @@ class _Retraining:
             roles=roles,
             embedder=self.embedder.identity,
             verdict=verdict,
-            report=_shareable(self.run.result_of("evaluate") or {}),
+            report=shareable(self.run.result_of("evaluate") or {}),
             now=self.now,
             lineage=lineage,
         )
@@ -421,16 +441,3 @@ def _enough_new(config: TrainConfig, *, force: bool) -> None:
 
 def _verdict(raw: JSON) -> Verdict:
     return Verdict(tuple(Check(**one) for one in raw["checks"]), raw["probes"], raw["users"])
-
-
-def _shareable(found: JSON) -> JSON:
-    """What goes into the registry: figures, no words of users."""
-    return {name: found[name] for name in ("verdict", "scores", "actions", "exposures") if name in found}
-
-
-def _portable(config: JSON) -> JSON:
-    """Without the places of one machine."""
-    data = {**config["data"], "store": None, "bundle": None, "registry": None}
-    base = Path(config["model"]["base"])
-    model = {**config["model"], "base": base.name if base.is_dir() else config["model"]["base"]}
-    return {**config, "data": data, "model": model, "output": ""}

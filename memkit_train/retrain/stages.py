@@ -118,7 +118,7 @@ def registry_path(config: TrainConfig) -> Path:
 def parent_of(registry: Registry, config: TrainConfig) -> str | None:
     """Digest of the adapter to start from; None is the base model."""
     match config.model.parent:
-        case "base":
+        case "base" | "logged":
             return None
         case "production":
             state = registry.alias(config.model.alias)

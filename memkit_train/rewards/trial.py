@@ -39,6 +39,7 @@ Table = Mapping[str, Mapping[str, Sequence[float]]]
 TARGETS = {"answer_f1": overlap, "answer_em": exact, "answer_right": rate, "found": found_early}
 ALIKE = 0.8
 """Share of two memories' words in common from which one is a duplicate."""
+_COSTS = ("valid", "parked", "tokens", "work", "calls")
 HEAVIEST = 4.0
 """A handful of corrections must not outvote everything else."""
 
@@ -153,7 +154,7 @@ def trials(
         asked = answers
         if policy.answers and isinstance(answers, Answers):
             asked = replace(answers, backbone=policy.backbone, adapter=policy.adapter)
-        out.append(_trial(policy, users, trails[n * size : (n + 1) * size], asked, metric))
+        out.append(measure(policy.name, users, trails[n * size : (n + 1) * size], asked, metric))
     if timed:
         played = [trails[n * size : (n + 1) * size] for n in range(len(policies))]
         waits = alone(policies, [one.user for one in users], played)
@@ -161,8 +162,23 @@ def trials(
     return out
 
 
-def _trial(
-    policy: Policy, users: Sequence[HeldOut], trails: Sequence[Trail], answers: Answers | Lookups, metric: str
+def try_log(env: Env, users: Sequence[HeldOut], answers: Answers | Lookups, metric: str) -> Trial:
+    """How the logged decisions themselves do, with the same questions and answerer. What they cost says nothing of
+    another model, and is left out."""
+    trails: list[Trail] = []
+    for one in users:
+        states = env.list_states(one.script)
+        steps = [
+            Step(state.scene, state.live, (), state.scene.ops, state.live.after(state.scene.ops, env.embedder))
+            for state in states[:-1]
+        ]
+        trails.append(Trail(env.start(one.script), tuple(steps), states[-1]))
+    found = measure("logged", users, trails, answers, metric)
+    return replace(found, tables={name: table for name, table in found.tables.items() if name not in _COSTS})
+
+
+def measure(
+    name: str, users: Sequence[HeldOut], trails: Sequence[Trail], answers: Answers | Lookups, metric: str
 ) -> Trial:
     tables: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     actions: dict[str, int] = defaultdict(int)
@@ -201,8 +217,8 @@ def _trial(
             )
         )
     return Trial(
-        policy.name,
-        {name: dict(table) for name, table in tables.items()},
+        name,
+        {of: dict(table) for of, table in tables.items()},
         tuple(cases),
         dict(actions),
         sum(step.error is not None for trail in trails for step in trail.steps),

@@ -55,7 +55,7 @@ def json_log(full: bool) -> list[Row]:
         scenes = alike = decisions = 0
         left_out = Counter[str]()
         while decisions < wanted:
-            episode = logged(rng, mode=asked[0], style=asked[1], scenes=40)
+            episode = logged(rng, mode=asked[0], style=asked[1], scenes=12)
             calls, missing = Rewriter(env, style).rewrite(episode)
             found = list(decided_alike(episode, env, calls, style))
             scenes, alike, left_out = scenes + len(found), alike + sum(found), left_out + missing
@@ -120,6 +120,7 @@ def _config(log: Path, folder: Path, seed: int, *, polish: bool = False) -> Trai
     sets: dict[str, Any] = {
         "data.store": log,
         "data.heldout_share": 0.0,
+        "data.roles": "[manager]",
         "model.base": tiny.checkpoint("biased"),
         "model.parent": "base",
         "model.device": "cpu",
@@ -135,7 +136,7 @@ def _config(log: Path, folder: Path, seed: int, *, polish: bool = False) -> Trai
             "method.polish": True,
             "data.validation_share": 0.15,
             "online.reward.answerer": own,
-            "online.stages": f"[{{steps: {STEPS}, trained: [manager]}}]",
+            "online.stages": f"[{{steps: {STEPS}}}]",
         }
     return load(None, [f"{name}={value}" for name, value in sets.items()])
 
@@ -146,7 +147,8 @@ def _students(held: Sequence[Episode], adapters: Mapping[str, Path | None]) -> d
             if folder is not None:
                 backbone.load_adapter(name, folder, merged=True)
         policies = [
-            Policy(backbone, name if folder is not None else None, name=name) for name, folder in adapters.items()
+            Policy(backbone, name if folder is not None else None, roles=("manager",), name=name)
+            for name, folder in adapters.items()
         ]
         return {policy.name: _score(held, policy, "split") for policy in policies}
 

@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.bench import _models_data as data
+from tests.bench import _models_distil as distil
 from tests.bench._results import record
 from tests.bench._rl_lab import guarded
 from tests.bench._table import Row
 
-PARTS: Sequence[Callable[[bool], list[Row]]] = (data.refused_replies, data.label_rule)
+PARTS: Sequence[Callable[[bool], list[Row]]] = (
+    data.refused_replies,
+    data.label_rule,
+    distil.json_log,
+    distil.distilled,
+)
 
 
 def run(full: bool = False) -> list[Row]:
