@@ -36,16 +36,23 @@ def inspect(
     model: Annotated[str | None, typer.Option(help="Decode samples with this checkpoint's tokenizer.")] = None,
     json: Json = False,
 ) -> None:
-    """What a log is good for: counts, labels, credit, probes, three samples with the loss in colour."""
+    """What a log is good for: counts, labels, credit, probes, what each role can learn, three samples in colour."""
+    from memkit.embedders import make_embedder
     from memkit_train.credit.inspect import inspect as look
     from memkit_train.credit.inspect import show as display
+    from memkit_train.retrain.rendered import count_taught
 
     with open_source(store) as source:
         found = look(source)
+        taught = count_taught(source, make_embedder("hash"))
     if json:
-        show.as_json(found.to_json())
+        show.as_json(found.to_json() | {"teaches": taught})
         return
     display(found, show.out, _decoder(model))
+    left_out = taught.pop("left_out")
+    show.out.print("teaches " + ", ".join(f"{role} {count}" for role, count in taught.items()), markup=False)
+    if left_out:
+        show.out.print("left out " + ", ".join(f"{why} ({count})" for why, count in left_out.items()), markup=False)
 
 
 @app.command()

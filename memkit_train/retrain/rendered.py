@@ -12,9 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from memkit.models import micros
+from memkit.models import JSON, micros
+from memkit.seams.embedder import Embedder
 from memkit_train.credit.rows import Score, rows, scores
 from memkit_train.log.records import Credit, Trajectory
+from memkit_train.log.source import TrajectorySource
+from memkit_train.replay.env import Env
 from memkit_train.replay.rewrite import Rewriter, RewrittenCall
 from memkit_train.rows import GOOD, TextRow, TokenRow
 
@@ -55,6 +58,21 @@ def render(
             )
             found.append(_valued(row, score, every))
     return found, left_out
+
+
+def count_taught(source: TrajectorySource, embedder: Embedder) -> JSON:
+    """How many decisions each role can learn in the style that adapters are served in, rated or not; and why others are
+    left out."""
+    taught, left_out = Counter[str](), Counter[str]()
+    for mode in ("split", "fused"):
+        rewriter = Rewriter(Env(embedder, replace(source.served_with, mode=mode)))
+        for episode in source.trajectories():
+            calls, missing = rewriter.rewrite(episode)
+            roles = [one.role for one in calls if not one.guessed]
+            roles += [one.role for one in episode.decisions if one.ok and rewriter.is_asked_so(one)]
+            taught.update(role for role in roles if role != "answerer" or mode == "split")
+            left_out.update({f"{mode}: {reason}": count for reason, count in missing.items()})
+    return {"style": "compact", **taught, "left_out": dict(left_out)}
 
 
 def list_imitated(found: Iterable[TokenRow | TextRow], *, every: bool) -> list[TokenRow | TextRow]:

@@ -189,5 +189,5 @@ def with_longer_texts(decision: Decision) -> Decision:
     for one in (*ops, *drafts):
         one["text"] = one["text"] and "very long " * 50 + one["text"]
     other = copy(decision)
-    other._payload = decision.payload | {"reply": to_json({"operations": ops}), "drafts": drafts}
+    object.__setattr__(other, "_payload", decision.payload | {"reply": to_json({"operations": ops}), "drafts": drafts})
     return other

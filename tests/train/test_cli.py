@@ -65,6 +65,7 @@ def test_inspect_tells_what_the_log_is_good_for(run: Any, store: Path) -> None:
     code, out, _ = run("inspect", store, "--json")
     assert code == 0
     assert json.loads(out)["users"] == len(EPISODES)
+    assert json.loads(out)["teaches"]["manager"] > 0
     code, out, _ = run("inspect", store)
     assert code == 0
     assert "labels" in out
