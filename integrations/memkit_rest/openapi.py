@@ -20,6 +20,7 @@ _REFUSALS = {
     401: "No token that is known here.",
     403: "The token may not do that.",
     404: "Nothing like that for this user.",
+    405: "The address does not take this method; Allow names those that it does.",
     408: "The body did not come in time.",
     409: "It conflicts with what is there.",
     413: "It is too large.",
@@ -65,7 +66,7 @@ def _operation(call: Offer, parts: JSON) -> JSON:
     required = asked.get("required", [])
     fields: JSON = asked.get("properties", {})
     parameters: list[JSON] = [
-        {"name": name, "in": "path", "required": True, "schema": fields[name] | {"minLength": 1}} for name in in_path
+        {"name": name, "in": "path", "required": True, "schema": fields[name]} for name in in_path
     ]
     found: JSON = {"operationId": call.name, "summary": call.does, "parameters": parameters}
     if call.in_body:
@@ -104,7 +105,7 @@ def _responses(call: Offer) -> JSON:
     told = {"schema": {"$ref": _REF.format(model=call.told.__name__)}}
     content: JSON = {"application/json": told}
     if call.streams:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+        content["text/event-stream"] = {}
     found: JSON = {"200": {"description": "Done.", "content": content}}
     if call.keyed:
         found["202"] = {"description": "Durable; decided in the background.", "content": {"application/json": told}}

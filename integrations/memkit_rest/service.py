@@ -68,7 +68,10 @@ def rest_app(memory: Memory, tenants: Tenants, *, rate: float = 0.0) -> Starlett
     async def openapi(_: Request) -> Response:
         return JSONResponse(described)
 
-    routes = [Route(BASE + call.path, _endpoint(service, call), methods=[call.method]) for call in CALLS]
+    ends: dict[str, dict[str, Any]] = {}
+    for call in CALLS:
+        ends.setdefault(BASE + call.path, {})[call.method] = _endpoint(service, call)
+    routes = [Route(path, _by_method(each), methods=list(each)) for path, each in ends.items()]
     routes += [Route("/openapi.json", openapi, methods=["GET"]), *mem0.routes(service)]
     return make_app(routes, door=None, show_error=_show)
 
@@ -78,6 +81,15 @@ def serve_rest(memory: Memory, tenants: Tenants, *, host: str, port: int, rate: 
     sys.stdout.write(f"memkit listens at http://{host}:{at.getsockname()[1]}{BASE}; described at /openapi.json\n")
     sys.stdout.flush()
     listen(rest_app(memory, tenants, rate=rate), at)
+
+
+def _by_method(ends: dict[str, Any]) -> Callable[[Request], Any]:
+    """One route for each address, so that a refused method is told all that would do."""
+
+    async def answer(request: Request) -> Response:
+        return await ends["GET" if request.method == "HEAD" else request.method](request)
+
+    return answer
 
 
 def _endpoint(service: Service, call: Offer) -> Callable[[Request], Any]:

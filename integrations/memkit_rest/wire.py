@@ -4,7 +4,7 @@ what a value may be is the library's to say."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,6 +12,8 @@ from memkit.models import JSON, MemoryRecord, Op, Turn
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hit, Hits, Page, ParkedTurn
 
 Kinds = list[Literal["fact", "turn", "episode"]]
+Named = Annotated[str, Field(min_length=1)]
+"""A text or an id that says something."""
 
 
 class Wire(BaseModel):
@@ -58,22 +60,22 @@ class _Reading(Scoped):
 
 
 class SearchRequest(_Reading):
-    query: str
-    k: int = Field(10, ge=1, le=1000)
+    query: Named
+    k: int = Field(10, ge=1, description="As many as the store allows: 200, unless it was opened otherwise.")
     kinds: Kinds | None = None
     min_score: float | None = None
     sources: bool = Field(False, description="With the turns that each memory was drawn from.")
 
 
 class ContextRequest(_Reading):
-    query: str
+    query: Named
     max_tokens: int = Field(800, ge=1, le=1_000_000)
     kinds: Kinds | None = None
     min_score: float | None = None
 
 
 class AnswerRequest(_Reading):
-    question: str
+    question: Named
     max_tokens: int | None = Field(None, ge=1, le=1_000_000)
     stream: bool = Field(False, description="Server-sent events: `waiting` while the model works, then `answer`.")
 
@@ -85,7 +87,7 @@ class ListRequest(Scoped):
 
 
 class OneRequest(Scoped):
-    id: str
+    id: Named
 
 
 class ChangeRequest(OneRequest):
@@ -107,12 +109,12 @@ class UndoRequest(Scoped):
 
 
 class ObserveRequest(Scoped):
-    trace_id: str
-    answer: str
+    trace_id: Named
+    answer: Named
 
 
 class FeedbackRequest(Scoped):
-    trace_id: str
+    trace_id: Named
     label: Literal["up", "down"] | None = None
     reward: float | None = None
     expected: str | None = None

@@ -114,7 +114,7 @@ def test_an_answer_comes_whole_or_as_events(web: TestClient) -> None:
     assert events.headers["content-type"].startswith("text/event-stream")
     name, data = events.text.strip().splitlines()[-2:]
     assert (name, json.loads(data.removeprefix("data: "))["text"]) == ("event: answer", "Oslo")
-    missing = call(web, "POST", "/answer", {"question": "", "user_id": "ole", "stream": True})
+    missing = call(web, "POST", "/answer", {"question": " ", "user_id": "ole", "stream": True})
     assert missing.text.startswith("event: problem")
 
 

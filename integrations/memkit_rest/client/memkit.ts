@@ -260,6 +260,7 @@ export interface SearchRequest {
   /** A sequence number (what the store knew) or a time (what was said). */
   as_of?: string | number | null;
   query: string;
+  /** As many as the store allows: 200, unless it was opened otherwise. */
   k?: number;
   kinds?: ("fact" | "turn" | "episode")[] | null;
   min_score?: number | null;
