@@ -82,12 +82,12 @@ class _Graph:
     def __init__(self, inputs: Mapping[str, int]) -> None:
         self._inputs = inputs
         self._nodes: list[bytes] = []
-        self._constants: list[bytes] = []
+        self._constants: list[tuple[bytes, memoryview]] = []
 
     def constant(self, name: str, value: NDArray[np.float32]) -> None:
-        raw = np.ascontiguousarray(value, dtype="<f4").tobytes()
+        raw = memoryview(np.ascontiguousarray(value, dtype="<f4")).cast("B")
         dims = b"".join(_integer(1, size) for size in value.shape)
-        self._constants.append(dims + _integer(2, _FLOAT) + _string(8, name) + _bytes(9, raw))
+        self._constants.append((dims + _integer(2, _FLOAT) + _string(8, name) + _head(9, len(raw)), raw))
 
     def node(
         self,
@@ -120,12 +120,16 @@ class _Graph:
         return self.node("SkipLayerNormalization", f"{name}.normed", [state, skip, *norm], epsilon=epsilon)
 
     def model(self) -> bytes:
-        graph = b"".join(_bytes(1, node) for node in self._nodes) + _string(2, "bert")
-        graph += b"".join(_bytes(5, constant) for constant in self._constants)
-        graph += b"".join(_bytes(11, _tensor(name, kind)) for name, kind in self._inputs.items())
-        graph += _bytes(12, _tensor("hidden", _FLOAT))
+        """The weights are copied once, here: what is copied again and again on the way stays with the process."""
+        graph: list[bytes | memoryview] = [_bytes(1, node) for node in self._nodes]
+        graph.append(_string(2, "bert"))
+        for head, raw in self._constants:
+            graph += [_head(5, len(head) + len(raw)) + head, raw]
+        graph += [_bytes(11, _tensor(name, kind)) for name, kind in self._inputs.items()]
+        graph.append(_bytes(12, _tensor("hidden", _FLOAT)))
         opsets = _bytes(8, _string(1, "") + _integer(2, 17)) + _bytes(8, _string(1, _FUSED) + _integer(2, 1))
-        return _integer(1, 8) + _string(2, "memkit") + _bytes(7, graph) + opsets
+        size = sum(len(part) for part in graph)
+        return b"".join([_integer(1, 8) + _string(2, "memkit") + _head(7, size), *graph, opsets])
 
 
 def _tensor(name: str, element: int) -> bytes:
@@ -145,7 +149,11 @@ def _string(field: int, text: str) -> bytes:
 
 
 def _bytes(field: int, raw: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(raw)) + raw
+    return _head(field, len(raw)) + raw
+
+
+def _head(field: int, size: int) -> bytes:
+    return _varint(field << 3 | 2) + _varint(size)
 
 
 def _integer(field: int, value: int) -> bytes:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memkit.backbones.small.shape import CONFIG, FACT, HEADS, LOWER, MEMORY, MESSAGE, SPAN, WEIGHTS
-from memkit.embedders.onnx_graph import BertShape, bert_encoder, bert_layers
+from memkit.embedders.onnx_graph import BertShape, bert_layers
 from memkit.embedders.weights import find_minilm, read_config, read_safetensors
 from memkit.errors import InvalidConfig, MissingExtra, ModelRefused
 
@@ -113,8 +113,10 @@ class _Lower:
         self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        weights = read_safetensors(folder / "model.safetensors")
-        self._session = _session(bert_encoder(weights, _shape(folder, LOWER)))
+        shape = _shape(folder, LOWER)
+        layers = read_safetensors(folder / "model.safetensors", only="encoder.layer.")
+        self._session = _session(bert_layers(layers, shape, 0))
+        self._embeddings = _Embeddings(folder, shape.epsilon)
         self._kept: OrderedDict[tuple[str, str], Floats] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -141,12 +143,34 @@ class _Lower:
 
     def _run(self, keys: Sequence[tuple[str, str]]) -> list[Floats]:
         ids = [self.ids(kind, text) for kind, text in keys]
-        tokens = np.zeros((len(ids), max(map(len, ids))), dtype=np.int32)
-        mask = np.zeros_like(tokens)
+        longest = max(map(len, ids))
+        given = np.zeros((len(ids), longest, self._embeddings.width), dtype=np.float32)
+        mask = np.zeros((len(ids), longest), dtype=np.int32)
         for row, one in enumerate(ids):
-            tokens[row, : len(one)], mask[row, : len(one)] = one, 1
-        (hidden,) = self._session.run(None, {"input_ids": tokens, "mask": mask})
+            given[row, : len(one)], mask[row, : len(one)] = self._embeddings.read(one), 1
+        (hidden,) = self._session.run(None, {"states": given, "mask": mask})
         return [hidden[row, : len(one)].copy() for row, one in enumerate(ids)]
+
+
+class _Embeddings:
+    """What the layers begin from, read from the mapped file, whose pages everybody on the machine shares."""
+
+    def __init__(self, folder: Path, epsilon: float) -> None:
+        weights = read_safetensors(folder / "model.safetensors", only="embeddings.")
+        self._words = weights["embeddings.word_embeddings.weight"]
+        self._places = (
+            weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][0]
+        )
+        self._scale = np.array(weights["embeddings.LayerNorm.weight"])
+        self._shift = np.array(weights["embeddings.LayerNorm.bias"])
+        self._epsilon = np.float32(epsilon)
+        self.width = self._words.shape[1]
+
+    def read(self, ids: Sequence[int]) -> Floats:
+        states = self._words[list(ids)] + self._places[: len(ids)]
+        centred = states - states.mean(axis=1, keepdims=True)
+        spread = np.sqrt((centred * centred).mean(axis=1, keepdims=True) + self._epsilon)
+        return centred / spread * self._scale + self._shift
 
 
 class _Upper:
@@ -212,6 +236,7 @@ def _session(graph: bytes) -> Any:
     options: Any = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
+    options.enable_cpu_mem_arena = False  # it keeps all that the longest batch ever took
     return runtime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
