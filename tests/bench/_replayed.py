@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from memkit.embedders import make_embedder
 from memkit.engine.record import prompt_text
 from memkit.models import digest
-from memkit.seams.backbone import Backbone, GenReply, GenRequest, Sampling
+from memkit.seams.backbone import Backbone, GenReply, GenRequest, Replies, Sampling
 from memkit_train.log import Decision, StoreSource
 from memkit_train.replay import Env, Policy, scripts_of
 
@@ -41,7 +41,7 @@ class Says:
     def __init__(self, known: dict[str, Decision]) -> None:
         self._left = {name: iter(one.payload["attempts"]) for name, one in known.items()}
 
-    def generate(self, requests: Sequence[GenRequest]) -> list[GenReply]:
+    def generate(self, requests: Sequence[GenRequest]) -> Replies:
         return [GenReply(next(self._left[one.key.partition("#")[0]])["reply"] or "") for one in requests]
 
     def close(self) -> None:
@@ -51,7 +51,7 @@ class Says:
 def replay(source: StoreSource, backbone: Backbone | None = None) -> Report:
     """`backbone`: who is asked again, one scene at a time; None: the log says what it said."""
     report = Report()
-    env = Env(make_embedder("hash"), source.practice.settings())
+    env = Env(make_embedder("hash"), source.served_with)
     for episode in source.trajectories():
         known = {one.decision_id: one for one in episode.decisions}
         policy = AsLogged(backbone or Says(known), known=known)

@@ -27,8 +27,15 @@ EPOCHS = 3
 RATE = 5e-4
 
 
+def is_of_other_hand(scene: LabelledScene) -> bool:
+    """Written after all that the weights were made of, to be learned from by nobody."""
+    return scene.name.startswith("n-")
+
+
 def is_held_out(scene: LabelledScene) -> bool:
-    """One scene of six, of every writer and language."""
+    """One scene of six, of every writer and language; and a writer's all."""
+    if is_of_other_hand(scene):
+        return True
     return scene.name.rpartition("-")[2].isdigit() and int(scene.name.rpartition("-")[2]) % 6 == 0
 
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memkit.backbones._rules_manage import KnownMemory, decide
 from memkit.backbones.small import phrase
@@ -25,6 +26,7 @@ from memkit.text.clauses import clauses
 from memkit_train.errors import TrainError
 from memkit_train.rows import ChoiceRow
 
+Vector = NDArray[np.float32]
 CORPUS = Path(__file__).parent / "corpus"
 _LABEL = re.compile(r"(l|([ks])(\d+)((?:@[^\s>=+@]+|[>=+x]\d+)*)) (\S.*)", re.DOTALL)
 _WHO = re.compile(r"@[^\s>=+@]+?(?=[>=+]|x\d|$)")
@@ -128,6 +130,7 @@ class _Memory:
 def relation_rows(scene: LabelledScene, embedder: Embedder, seed: int = 0) -> list[ChoiceRow]:
     order = random.Random(f"{scene.name}/{seed}")
     bank: list[_Memory] = []
+    vectors: dict[str, Vector] = {}
     rows: list[ChoiceRow] = []
     for message in scene.messages:
         for one in message.clauses:
@@ -136,7 +139,7 @@ def relation_rows(scene: LabelledScene, embedder: Embedder, seed: int = 0) -> li
             turn = turn_of(one.text, message.at)
             for fact in phrase.facts_of(turn, 0, len(one.text))[:1] or [one.text]:
                 labels = [_relation(one, memory) for memory in bank]
-                for at in _looked_at(fact, bank, labels, embedder, order):
+                for at in _looked_at(fact, bank, labels, embedder, vectors, order):
                     rows.append(relation_row(bank[at].text, fact, labels[at], scene.language, scene.name))
                 _apply(bank, labels, fact, one.number)
     return rows
@@ -153,15 +156,26 @@ def _relation(one: Labelled, memory: _Memory) -> str:
 
 
 def _looked_at(
-    fact: str, bank: Sequence[_Memory], labels: Sequence[str], embedder: Embedder, order: random.Random
+    fact: str,
+    bank: Sequence[_Memory],
+    labels: Sequence[str],
+    embedder: Embedder,
+    vectors: dict[str, Vector],
+    order: random.Random,
 ) -> list[int]:
     if not bank:
         return []
-    vectors = embedder.embed([fact, *(one.text for one in bank)])
-    near = list(np.argsort(-(vectors[1:] @ vectors[0])))
+    rows = _vectors([fact, *(one.text for one in bank)], embedder, vectors)
+    near = list(np.argsort(-(rows[1:] @ rows[0])))
     related = [at for at, label in enumerate(labels) if label != "unrelated"]
     others = [int(at) for at in near if labels[at] == "unrelated"]
     return [*related, *others[:_NEAR], *order.sample(others[_NEAR:], min(_FAR, len(others[_NEAR:])))]
+
+
+def _vectors(texts: Sequence[str], embedder: Embedder, known: dict[str, Vector]) -> NDArray[np.float32]:
+    new = [text for text in dict.fromkeys(texts) if text not in known]
+    known.update(zip(new, embedder.embed(new), strict=True))
+    return np.stack([known[text] for text in texts])
 
 
 def _apply(bank: list[_Memory], labels: Sequence[str], fact: str, number: int) -> None:
