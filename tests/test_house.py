@@ -254,8 +254,19 @@ def _is_optional(path: Path, line: int) -> bool:
 HEAVY = ["lancedb", "pyarrow", "numpy", "httpx", "torch", "pydantic", "transformers", "rich", "typer"]
 
 
+_WATCH = """
+import sys, threading
+seen = set()
+def watch(event, args):
+    if event == "import" and threading.current_thread() is threading.main_thread():
+        seen.add(args[0])
+sys.addaudithook(watch)
+"""
+
+
 def loaded_by(code: str) -> set[str]:
-    program = f"{code}\nimport sys; print('\\n', *sys.modules)"
+    """What the caller waits for; what a thread in the background loads meanwhile is not waited for."""
+    program = f"{_WATCH}\n{code}\nprint('\\n', *seen)"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     return {name for name in run.stdout.splitlines()[-1].split() if name in HEAVY}
 

@@ -66,6 +66,20 @@ def test_a_change_rewrites_the_memory_and_keeps_what_it_said(memory: Memory) -> 
     assert "Okafor" in before
 
 
+def test_what_is_said_again_with_another_value_replaces_and_what_may_stand_beside_it_stays(memory: Memory) -> None:
+    said = (
+        "The mayor of Norvia is Tom Abbott.",
+        "The mayor of Kelby is Jan Novak.",
+        "The mayor of Norvia is Ana Price.",
+    )
+    assert facts(memory, *said) == [
+        said[1],
+        "The mayor of Norvia is Ana Price (before: The mayor of Norvia is Tom Abbott).",
+    ]
+    beside = facts(memory, "I like tea in the morning", "I like coffee in the morning")[2:]
+    assert len(beside) == 2
+
+
 def test_the_same_thing_of_another_person_is_another_memory(memory: Memory) -> None:
     found = facts(memory, "i run every tuesday before work", "my neighbour has a boat in the harbour")
     assert len(found) == 2
@@ -122,12 +136,13 @@ def test_a_long_text_has_few_clauses_and_loses_no_word() -> None:
 
 def test_choices_are_drawn_as_likely_as_they_are_and_again_alike() -> None:
     scores = np.log(np.array([0.2, 0.5, 0.3], dtype=np.float32))
-    drawn = [choose("clause", (1, 0, 4), scores, Sampling(1.0), str(n)) for n in range(2_000)]
+    drawn = [choose("clause", (1, 0, 4), scores, Sampling(1.0), str(n), 0.4) for n in range(2_000)]
     shares = [sum(one.option == option for one in drawn) / len(drawn) for option in CLAUSE]
     assert shares == pytest.approx([0.2, 0.5, 0.3], abs=0.04)
-    assert choose("clause", (1, 0, 4), scores, Sampling(1.0), "7") == drawn[7]
+    assert choose("clause", (1, 0, 4), scores, Sampling(1.0), "7", 0.4) == drawn[7]
     assert drawn[7].sampled == pytest.approx(drawn[7].logprob, abs=1e-5)
-    assert choose("clause", (1, 0, 4), scores, Sampling(), "").option == "keep"
+    assert choose("clause", (1, 0, 4), scores, Sampling(), "", 0.4).option == "keep"
+    assert choose("clause", (1, 0, 4), scores, Sampling(), "", 0.99).option == "leave"
 
 
 def test_who_else_is_asked_changes_no_choice(small: SmallBackbone) -> None:

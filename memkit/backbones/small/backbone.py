@@ -20,9 +20,10 @@ from memkit.backbones._rules_requests import meant, to_forget
 from memkit.backbones.rules import KNOWN, MOST_FORGOTTEN, NOTHING_CORRECTED, NOTHING_FORGOTTEN, RuleBackbone
 from memkit.backbones.small import phrase
 from memkit.backbones.small.choose import TakenOption, choose, log_softmax
-from memkit.backbones.small.encoder import Encoder, TextPair
+from memkit.backbones.small.encoder import Encoder, Task, TextPair
+from memkit.backbones.small.features import are_alike
 from memkit.backbones.small.pairs import clause_pair, relation_pair
-from memkit.backbones.small.shape import PAIRS
+from memkit.backbones.small.shape import PAIRS, SURE, SURE_ALIKE
 from memkit.embedders.weights import fingerprint
 from memkit.errors import ModelError
 from memkit.models import Turn
@@ -141,8 +142,7 @@ class SmallBackbone:
                 pairs.append(clause_pair(turn, span.start, span.end, reading))
         kept: list[ClauseSpan] = []
         for span, scores in zip(spans, self._score(asked, pairs), strict=True):
-            choice = choose("clause", (number, span.start, span.end), scores, asked.request.sampling, asked.request.key)
-            asked.choices.append(choice)
+            choice = self._choose(asked, "clause", (number, span.start, span.end), scores, SURE["clause"])
             if choice.option == "leave" or len(words(turn.text[span.start : span.end])) < 2:
                 continue
             if kept and kept[-1].sentence == span.sentence and not turn.text[kept[-1].end : span.start].strip():
@@ -191,12 +191,19 @@ class SmallBackbone:
         decisions = [decide(fact, [_known(one)]) for one in near]
         pairs = [relation_pair(one.record.text, fact, decision) for one, decision in zip(near, decisions, strict=True)]
         related: list[tuple[TakenOption, Shown, RuleDecision]] = []
-        for one, decision, scores in zip(near, decisions, self._score(asked, pairs), strict=True):
-            choice = choose("relation", (place, one.handle), scores, asked.request.sampling, asked.request.key)
-            asked.choices.append(choice)
+        for one, decision, pair, scores in zip(near, decisions, pairs, self._score(asked, pairs), strict=True):
+            sure = SURE_ALIKE if are_alike(pair.features) else SURE["relation"]
+            choice = self._choose(asked, "relation", (place, one.handle), scores, sure)
             if choice.option != "unrelated":
                 related.append((choice, one, decision))
         return [_operation(fact, related)]
+
+    def _choose(
+        self, asked: _Asked, task: Task, place: tuple[int, ...], scores: NDArray[np.float32], sure: float
+    ) -> TakenOption:
+        choice = choose(task, place, scores, asked.request.sampling, asked.request.key, sure)
+        asked.choices.append(choice)
+        return choice
 
     def _score(self, asked: _Asked, pairs: Sequence[TextPair]) -> list[NDArray[np.float32]]:
         """The pairs of one request by themselves: who else asks changes no bit of the scores."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit.backbones.small.shape import OPTIONS, SURE
+from memkit.backbones.small.shape import OPTIONS
 from memkit.models import JSON
 from memkit.seams.backbone import Sampling
 
@@ -44,15 +44,16 @@ def choose(
     scores: NDArray[np.float32],
     sampling: Sampling,
     key: str,
+    sure: float,
 ) -> TakenOption:
-    """The likeliest option; the first one, which changes nothing, where none is as likely as its task asks for."""
+    """The likeliest option; the first one, which changes nothing, where none is as likely as `sure`."""
     logs = log_softmax(scores)
     at, sampled = int(logs.argmax()), 0.0
     if sampling.temperature > 0:
         warm = log_softmax(logs / sampling.temperature)
         at = _draw(warm, f"{sampling.seed}\x00{key}\x00{task}\x00{place}")
         sampled = float(warm[at])
-    elif logs[at] < math.log(SURE[task]):
+    elif logs[at] < math.log(sure):
         at = 0
     shares = tuple(math.exp(one) for one in logs)
     return TakenOption(task, place, OPTIONS[task][at], shares, float(logs[at]), sampled)

@@ -3,6 +3,7 @@ names differ, what the rules would do. Numbers of about 0 to 1, in a fixed order
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from memkit.backbones._rules_extract import Reading
@@ -13,6 +14,8 @@ from memkit.text.words import denies, terms, words
 
 _COMPARED = 40
 """Words of either text that are laid beside each other."""
+_LONGEST = 20
+"""Words from which on a text is no longer."""
 OF_CLAUSE = 12
 OF_PAIR = 20
 
@@ -63,10 +66,17 @@ def pair_features(memory: str, fact: str, decision: RuleDecision) -> list[float]
         1.0 if decision.action == "noop" else 0.0,
         1.0 if decision.action == "update" else 0.0,
         1.0 if decision.action == "delete" else 0.0,
-        min(len(other), 20) / 20,
-        min(len(first), 20) / 20,
+        min(len(other), _LONGEST) / _LONGEST,
+        min(len(first), _LONGEST) / _LONGEST,
         fragments(fact),
     ]
+
+
+def are_alike(features: Sequence[float]) -> bool:
+    """Of the features of a pair: two thirds of the shorter one begin the other, and a few words differ in one place."""
+    begun, places, apart, other_apart, other_length, length = (features[at] for at in (3, 6, 7, 8, 17, 18))
+    few = max(apart * length, other_apart * other_length) * _LONGEST < 4.5
+    return begun >= 0.65 and places <= 0.25 and length < 1 and other_length < 1 and few
 
 
 def _differences(first: list[str], other: list[str]) -> tuple[int, int, int, tuple[int, int]]:
