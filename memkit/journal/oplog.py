@@ -184,7 +184,8 @@ def up_to(limit: int | None, sql: str, params: Sequence[Any]) -> tuple[str, list
 
 
 def marks(values: Iterable[Any]) -> str:
-    return ",".join("?" for _ in values)
+    """For `IN (…)`. Nothing is in NULL, and SQL has no empty list."""
+    return ",".join("?" for _ in values) or "NULL"
 
 
 def read_origins(tx: Tx, first: int, last: int) -> dict[int, str]:

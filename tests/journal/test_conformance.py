@@ -148,6 +148,14 @@ def test_keys_are_returned_and_none_for_a_row_that_was_there(store: Store) -> No
         assert tx.run("SELECT 1") is not None
 
 
+def test_nothing_is_asked_for_and_nothing_is_found(store: Store) -> None:
+    store.journal.accept(intake("said"))
+    assert store.journal.turns(turn_ids=[]) == []
+    assert store.journal.live(bank=ANA, kinds=[]) == []
+    assert store.journal.written_by(ANA, []) == []
+    assert list(store.journal.iter_traces(kinds=["search"])) == []
+
+
 def test_a_snapshot_stays_what_it_was(store: Store) -> None:
     with store.engine.read() as tx:
         assert _get(tx, "k") is None

@@ -12,6 +12,7 @@ import pytest
 from memkit import Memory
 from memkit.errors import InvalidConfig, NotAStore, StoreUnreachable
 from memkit.results import Hits
+from tests.journal.making import intake
 from tests.postgres import server
 
 Machine = Callable[[str], Memory]
@@ -114,3 +115,13 @@ def test_a_folder_that_is_anothers_is_refused_untouched(url: str, tmp_path: Path
     Memory(url, lance=tmp_path / "lance").close()
     with pytest.raises(NotAStore):
         Memory(f"{url}_2", lance=tmp_path / "lance")
+
+
+def test_a_claim_that_was_lost_is_known_to_be(machine: Machine) -> None:
+    one, two = (machine(name)._runtime.journal for name in ("one", "two"))
+    claim = one.accept(intake("said"), claim=True).claim
+    assert claim is not None
+    assert one.owns(claim)
+    one._locks.retire(claim.worker_id)
+    assert two.claim_next() is not None
+    assert not one.owns(claim)

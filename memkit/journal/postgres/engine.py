@@ -267,7 +267,7 @@ class PostgresTx:
             cursor.executemany(native(sql, self._schema), rows)  # pyright: ignore[reportArgumentType]
 
     def one(self, sql: str, params: Sequence[Any] = (), *, hold: bool = False) -> Row | None:
-        return self._execute(f"{sql} FOR UPDATE" if hold else sql, params).fetchone()
+        return self._execute(f"{sql} FOR UPDATE" if hold and self.writes else sql, params).fetchone()
 
     def all(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         return self._execute(sql, params).fetchall()
