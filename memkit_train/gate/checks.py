@@ -222,7 +222,7 @@ def _target(candidate: Table, parent: Table, limits: Limits) -> Check:
     passed, bar = gain.low > -limits.margin, f"lower bound > {-limits.margin or 0:g}"
     why = f"{limits.target} {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] against the parent"
     return Check(
-        "target", passed, gain.value, gain.low, gain.high, bar, why, _beyond(-limits.margin - gain.low, passed)
+        "target", passed, gain.value, gain.low, gain.high, bar, why, _beyond(0.0 - (limits.margin + gain.low), passed)
     )
 
 
