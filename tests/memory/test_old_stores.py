@@ -76,7 +76,8 @@ def test_what_it_holds_is_confirmed(old: Memory) -> None:
     record = old.list(user_id="ana")[0]
     assert record.at is not None
     later = record.at + timedelta(days=400)
-    old.import_([{"text": record.text, "user_id": "ana", "at": later.isoformat()}])
+    (said,) = [turn.text for turn in old.bank(user_id="ana").turns() if turn.turn_id == record.source_turns[0]]
+    old.add(said, user_id="ana", at=later)
     old.flush()
     (again,) = [one for one in old.list(user_id="ana") if one.id == record.id]
     assert (again.at, again.confirmed_at) == (record.at, later)
