@@ -75,7 +75,7 @@ def by_origin(
         if (
             weak is not None
             and strength(draft.origin) == PERSON
-            and not _OwnWords(named, shown.values(), weak).says(draft, target)
+            and not _OwnWords(named, [*turns, *earlier], shown.values(), weak).says(draft, target)
         ):
             draft = replace(draft, origin=weak.origin)
         if target is not None and draft.action != "noop" and strength(draft.origin) < strength(target.origin):
@@ -116,12 +116,21 @@ class _Weak:
 
 
 class _OwnWords:
-    """What the turns that a draft names say: not what they ask, nor what was put into them from the memory."""
+    """What persons say in a call: not what they ask, where a tool or a document could answer it, nor what was put into
+    their turns from the memory. A fact is often drawn from several turns and names one, so all of them are looked at;
+    only what ends a memory must stand in the turns that are named."""
 
-    def __init__(self, turns: Sequence[Turn], records: Collection[MemoryRecord], weak: _Weak) -> None:
+    def __init__(
+        self, named: Sequence[Turn], turns: Sequence[Turn], records: Collection[MemoryRecord], weak: _Weak
+    ) -> None:
         text = " ".join(strip_recalled(turn.text) for turn in turns if strength(turn.origin) == PERSON)
-        said = [one for one in sentences(text) if not asks(one)]
-        self._weak, self._forgets = weak, asks_to_forget(text)
+        self._outside = strength(weak.origin) == OUTSIDE
+        said = [one for one in sentences(text) if not self._outside or not asks(one)]
+        ending = " ".join(strip_recalled(turn.text) for turn in named if strength(turn.origin) == PERSON)
+        self._weak, self._forgets = weak, asks_to_forget(ending)
+        ends = [one for one in sentences(ending) if not asks(one)]
+        self._ending = frozenset(term for one in ends for term in terms(one))
+        self._ending_denies = any(denies(one) for one in ends)
         self._terms = frozenset(term for one in said for term in terms(one))
         self._denies = any(denies(one) for one in said)
         known = {term for turn in turns for term in terms(turn.speaker)}
@@ -138,21 +147,21 @@ class _OwnWords:
             return self._ends(before)
         own = new & self._terms
         foreign = (new - own) & self._weak.terms
-        if len(foreign) > len(own) or not foreign.isdisjoint(_exact(text) - self._known):
+        if len(foreign) > len(own) or (self._outside and not foreign.isdisjoint(_exact(text) - self._known)):
             return False
         flips = denies(text) and not (target is not None and denies(target.text))
         if flips and self._weak.denies and not self._denies:
             return False
-        strict = draft.action == "update" and strength(self._weak.origin) == OUTSIDE
+        strict = draft.action == "update" and self._outside
         return not strict or len(own) >= _HALF * len(new)
 
     def _ends(self, before: frozenset[str]) -> bool:
         """Whether the words end what a memory says. Where a tool or a document speaks of it too, they must say so."""
         if self._forgets:
             return True
-        about = not before.isdisjoint(self._terms)
-        spoken_of = strength(self._weak.origin) == OUTSIDE and not before.isdisjoint(self._weak.terms)
-        return about and (self._denies or not spoken_of)
+        about = not before.isdisjoint(self._ending)
+        spoken_of = self._outside and not before.isdisjoint(self._weak.terms)
+        return about and (self._ending_denies or not spoken_of)
 
 
 def _exact(text: str) -> frozenset[str]:

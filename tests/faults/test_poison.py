@@ -77,6 +77,23 @@ def test_the_user_changes_what_the_user_said_while_others_speak(tmp_path: Path, 
         assert memory.held.list(user_id="ana") == []
 
 
+def test_a_fact_of_several_turns_is_the_user_s_though_it_names_one_and_an_assistant_echoes_it(tmp_path: Path) -> None:
+    replies = [operations({"op": "ADD", "id": None, "text": "User has a dog, Barney.", "turn": 1})]
+    with Memory(tmp_path / "s", model=lambda _: replies[-1], mode="fused") as memory:
+        memory.add("I have a dog, Barney.", user_id="ana")
+        text = "User has a dog, Barney, a labradoodle of 31 kg, bought in Leeds on 3 March 2025."
+        replies.append(operations({"op": "UPDATE", "id": 1, "text": text, "turn": 5}))
+        talk = [
+            {"role": "user", "content": "he's a labradoodle btw, 31 kg now"},
+            {"role": "assistant", "content": "31 kg! And when did you get Barney? On 3 March 2025?"},
+            {"role": "user", "content": "yes that day, in leeds"},
+            {"role": "assistant", "content": "Leeds on 3 March 2025, got it."},
+            {"role": "user", "content": "can u plan his walks?"},
+        ]
+        memory.add(talk, user_id="ana")
+        assert [(one.text, one.origin) for one in memory.list(user_id="ana")] == [(text, "user")]
+
+
 def test_many_planted_rows_leave_room_for_what_the_user_said(tmp_path: Path) -> None:
     shown: list[str] = []
 
