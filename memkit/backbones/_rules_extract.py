@@ -27,11 +27,13 @@ from memkit.backbones._rules_said import GREETING, JOKE, QUESTION, REQUEST, UNSU
 from memkit.backbones._rules_verbs import ATTRIBUTES, HABITS, PAST, PEOPLE, PETS, THIRD, is_about
 from memkit.backbones._rules_words import content, phrases, single_line
 from memkit.models import Turn
+from memkit.text.requests import asks_to_forget as is_request
 
 MAX_FACTS_PER_TURN = 8
 _FACT_CHARS = 290
 
 NOT_THE_USER = "not said by a person"
+NOTHING_FORGOTTEN = "no memory like it was found to forget"
 NOTHING_TO_FORGET = "nothing is named that could be forgotten"
 
 
@@ -74,7 +76,7 @@ def read(turn: Turn) -> Reading:
             found.append(told)
     if found:
         return Reading(tuple(found[:MAX_FACTS_PER_TURN]))
-    return Reading(reason=weightiest(reasons))
+    return Reading(reason=NOTHING_FORGOTTEN if is_request(turn.text) else weightiest(reasons))
 
 
 _REQUEST = re.compile(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memkit.backbones._rules_answer import answer
-from memkit.backbones._rules_extract import NOT_THE_USER, Reading, read
+from memkit.backbones._rules_extract import NOT_THE_USER, NOTHING_FORGOTTEN, Reading, read
 from memkit.backbones._rules_manage import KnownMemory, RuleDecision, decide, find_forgotten
 from memkit.backbones._rules_requests import meant, to_forget
 from memkit.roles.base import Prompt
@@ -21,7 +21,6 @@ from memkit.seams.backbone import GenReply, GenRequest, Replies, Usage
 IDENTITY = "rules/2"
 
 KNOWN = "known already"
-NOTHING_FORGOTTEN = "no memory like it was found to forget"
 NOTHING_CORRECTED = "no memory was found that this corrects"
 MOST_FORGOTTEN = 3
 """As many memories as one turn may delete."""

@@ -12,6 +12,7 @@ from typing import Any, cast
 from memkit.errors import InvalidConfig
 from memkit.models import JSON
 from memkit.ops import GuardLimits
+from memkit.retrieval import DEFAULT, FACTS_FIRST, RankerWeights
 from memkit.roles.prompting import FIRST, WORDINGS
 from memkit.seams.backbone import Backbone, style_of
 
@@ -43,6 +44,14 @@ class ServedWith:
     answer_tokens: int = 7_000
     """Of the memories shown for an answer, at most; 0 for no limit. Earlier versions had none, but 60 memories in
     letters that are not each a token take less."""
+    facts_first: bool = False
+    """Whether a language model writes the facts: they stand above words that fit a question as well. Those of the rules
+    copy the words, and say less."""
+
+    @property
+    def weights(self) -> RankerWeights:
+        """By which reads rank where no ranker was learned."""
+        return FACTS_FIRST if self.facts_first else DEFAULT
 
     def style(self, role: str) -> str:
         return dict(self.styles).get(role, "compact")
@@ -124,6 +133,12 @@ def _number(value: Any) -> int:
     return value
 
 
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise unreadable(f"{value!r} is neither true nor false")
+    return value
+
+
 _READ: dict[str, Callable[[Any], Any]] = {
     "mode": _mode,
     "instructions": _instructions,
@@ -136,6 +151,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "context_turns": _number,
     "answer_candidates": _number,
     "answer_tokens": _number,
+    "facts_first": _switch,
 }
 
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from memkit.models import MemoryRecord, OpDraft, Turn
 from memkit.roles.recalled import strip_recalled
 from memkit.text.passages import sentences, windows
-from memkit.text.requests import asks_to_forget, named_to_forget
+from memkit.text.requests import LITTLE_WORDS, after_request, asks_to_forget, named_to_forget
 from memkit.text.standing import stands
 from memkit.text.words import terms
 
@@ -27,6 +27,7 @@ in any other."""
 _NO_CONTENT = frozenset(terms("user users user's"))
 _OF_REQUESTS = _NO_CONTENT | frozenset(
     terms("forget erase wipe delete remove remember stop memory memories please everything anything know said told")
+    + terms(" ".join(LITTLE_WORDS))
 )
 
 
@@ -109,7 +110,7 @@ def asked_to_end(turns: Sequence[Turn]) -> list[MemoryRecord]:
         if turn.role != "user" or not asks_to_forget(turn.text):
             continue
         named = named_to_forget(turn.text)
-        words = set(terms(named or turn.text)) - _OF_REQUESTS
+        words = set(terms(named or after_request(turn.text))) - _OF_REQUESTS
         if (named and words) or len(words) > 1 or any(letter.isdigit() for word in words for letter in word):
             ended.append(MemoryRecord(id="", text=" ".join(sorted(words)), session_id=turn.session_id))
     return ended

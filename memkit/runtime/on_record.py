@@ -15,6 +15,7 @@ from memkit.models import to_json
 
 if TYPE_CHECKING:
     from memkit.journal import Journal
+    from memkit.retrieval import RankerWeights
 
 _META = "practice"
 """As 0.1.0 named it: stores keep the name, so that either version reads what the other wrote."""
@@ -30,6 +31,15 @@ def served_with(journal: Journal) -> ServedWith | None:
     except ValueError:
         raise unreadable("it is no JSON") from None
     return ServedWith.of(raw)
+
+
+def weights(journal: Journal) -> RankerWeights | None:
+    """By which reads rank what is in the store, whoever opened it. None: as by default."""
+    try:
+        served = served_with(journal)
+    except InvalidConfig:
+        return None
+    return served.weights if served is not None and served.facts_first else None
 
 
 def choose_wording(journal: Journal, served: ServedWith, asked: int) -> ServedWith:

@@ -256,7 +256,6 @@ class Asking:
         if not isinstance(live, LiveBank):
             size, live = len(live), live.narrow(ask.text, vector, ask.kinds, _within(ask))
             selection |= {"preselected": len(live), "of": size}
-        weights = self._weights(ask.user_id)
         return live, serving(live.index, query, weights) if weights else serving(live.index, query), selection
 
     def _hits(self, ask: ReadRequest, scored: Sequence[Scored]) -> list[Hit]:

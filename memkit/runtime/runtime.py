@@ -173,10 +173,12 @@ class Runtime:
     def served_with(self) -> ServedWith:
         from memkit.engine.served_with import ServedWith
         from memkit.runtime.on_record import choose_wording
+        from memkit.seams.backbone import style_of
 
         config = self.config
+        mode = self._mode or ("fused" if self.backbone.style == "json" else "split")
         served = ServedWith(
-            mode=self._mode or ("fused" if self.backbone.style == "json" else "split"),
+            mode=mode,
             instructions=self._instructions,
             guard=config.guard,
             reasks=config.reasks,
@@ -185,6 +187,7 @@ class Runtime:
             context_turns=config.context_turns,
             answer_candidates=config.answer_candidates,
             answer_tokens=config.answer_tokens,
+            facts_first=style_of(self.backbone, "fused" if mode == "fused" else "manager") == "json",
         ).to(self.backbone)
         return choose_wording(self.journal, served, config.wording)
 
@@ -262,7 +265,7 @@ class Runtime:
             clock=self.clock,
             ids=self.ids,
             route=self.route,
-            weights=self.weights,
+            weights=self.read_weights,
             deciding=self.deciding,
             watched=self.watch,
         )
@@ -307,6 +310,12 @@ class Runtime:
     def weights(self, user_id: str) -> RankerWeights | None:
         """The learned ranker that serves this user; None means the built-in weights."""
         return self.adapters.ranker(user_id) if self.has_adapters else None
+
+    def read_weights(self, user_id: str) -> RankerWeights | None:
+        """The same, for words and facts together: who wrote the facts counts."""
+        from memkit.runtime import on_record
+
+        return self.weights(user_id) or on_record.weights(self.journal)
 
     @property
     def has_vectors(self) -> bool:

@@ -4,37 +4,67 @@ from __future__ import annotations
 
 import re
 
+from memkit.text.words import terms
+
 _FORGET = re.compile(
     r"""^\W*(?:(?:please|pls|ok|okay|hey|could\ you|can\ you|bitte|kannst\ du|por\ favor|puedes|s'il\ (?:te|vous)\ plaît
     |per\ favore|пожалуйста|请|お願い)\W+)?(?:
       (?:forget|erase|wipe)\b(?!\s+(?:to|it\b))
     | (?:delete|remove)\b.{0,120}?\b(?:memory|memories|what\ you\ know|about\ me)\b
     | don'?t\ remember\b | stop\ remembering\b
-    | vergiss\b | vergessen\ sie\b | lösche?\b.{0,120}?\b(?:gedächtnis|erinnerung|speicher)
-    | olvida(?:te)?\b | olvide\b | borra\b.{0,120}?\bmemoria
-    | oublie[zr]?\b | efface[zr]?\b.{0,120}?\bmémoire
-    | esque[cç]e?a?\b | apag(?:a|ue)\b.{0,120}?\bmemória
-    | dimentica(?:re|ti)?\b | scordati\b | cancella\b.{0,120}?\bmemoria
-    | забудь(?:те)?\b | удали(?:те)?\b.{0,120}?\bпамят
-    | zapomnij\b | unut\b | vergeet\b | glöm\b | glem\b | unohda\b | ξέχασε\b | lupakan\b | quên\ đi\b
+    | (?:vergiss|vergessen\ sie|vergeet|glöm|glem|oublie[zr]?|olvida(?:te)?|olvide|esque[cç]e?a?|dimentica(?:re|ti)?
+      |забудь(?:те)?)\b(?!\s+(?:nicht|nie|niet|inte|ikke|pas|jamais|es|het|eso|esso|ça|cela|это|det)\b)
+    | lösche?\b.{0,120}?\b(?:gedächtnis|erinnerung|speicher)
+    | borra\b.{0,120}?\bmemoria
+    | efface[zr]?\b.{0,120}?\bmémoire
+    | apag(?:a|ue)\b.{0,120}?\bmemória
+    | scordati\b | cancella\b.{0,120}?\bmemoria
+    | удали(?:те)?\b.{0,120}?\bпамят
+    | zapomnij\b | unut\b | unohda\b | ξέχασε\b | lupakan\b | quên\ đi\b
     | 忘记|忘掉|请忘|忘れて|잊어|भूल\ जा|انس[َى]?\s|שכח(?:י|ו)?\b
     )""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 _LOOKED_AT = 400
 """Letters from the start: a request begins with its verb."""
+_AT_THE_END = re.compile(
+    r"(?:忘れて(?:ください|下さい|くれ)|잊어\s?(?:줘|주세요|버려)|भूल जा(?:ओ|इए|एं|एँ))[\s。．.!！।~]*$"
+)
+"""… where the verb comes last."""
 
 
 def asks_to_forget(text: str) -> bool:
     """Whether a message asks that something be forgotten ("forget that I …", "delete … from memory")."""
-    return _FORGET.search(text[:_LOOKED_AT]) is not None
+    return _FORGET.search(text[:_LOOKED_AT]) is not None or _AT_THE_END.search(text[-_LOOKED_AT:]) is not None
 
 
 _ABOUT = re.compile(
-    r"^.{0,60}?\b(?:everything|anything|all|what(?:ever)?|that) (?:that )?(?:I|you)\b[^.,;!?\n]{0,40}? about"
-    r" (?P<what>[^.,;!?\n]+)",
+    r"^.{0,60}?\b(?:(?:everything|anything|all|what(?:ever)?|that) (?:that )?(?:I|you)\b[^.,;!?\n]{0,40}? about"
+    r"|(?:das|alles|was)\b[^.,;!?\n]{0,40}? (?:mit|über|von)|(?:wat|alles|dat)\b[^.,;!?\n]{0,40}? (?:over|met|van)"
+    r"|(?:lo|todo)\b[^.,;!?\n]{0,40}? (?:de|del|sobre)|(?:o|tudo) (?:que|o)\b[^.,;!?\n]{0,40}? (?:sobre|da|do)"
+    r"|ce que\b[^.,;!?\n]{0,40}? (?:sur|de)|(?:quello|tutto)\b[^.,;!?\n]{0,40}? (?:di|del|su|sul|sulla)"
+    r"|(?:всё|все|то),? что\b[^.,;!?\n]{0,40}? (?:о|об|про)"
+    r") (?P<what>[^.,;!?\n]+)",
     re.IGNORECASE | re.DOTALL,
 )
+_LITTLE = """
+    das dass mit über von der die den dem ich mein meine meinen meinem meiner bitte was alles gesagt habe hab
+    dat de het ik mijn met wat van que el la los las lo mi mis en por favor me a eu o os as um meu minha em no na
+    je j le les des du mon ma mes s'il te plaît ce che il di mio mia per favore att jag min mitt jeg på og bir benim
+    что я в мой моя мои моего моей про об у меня пожалуйста मेरा मेरी मेरे के की का को कि बारे में
+"""
+LITTLE_WORDS = frozenset(_LITTLE.split())
+"""What requests are put with, in the languages that they are recognised in."""
+
+
+def after_request(text: str) -> str:
+    """What comes after the verb of a request to forget, or before it where it comes last."""
+    if found := _FORGET.search(text[:_LOOKED_AT]):
+        rest = text[found.end() :]
+    else:
+        found = _AT_THE_END.search(text, max(len(text) - _LOOKED_AT, 0))
+        rest = text[: found.start()] if found else ""
+    return rest if terms(rest) else text
 
 
 def named_to_forget(text: str) -> str:

@@ -23,6 +23,8 @@ _HEALTH = re.compile(
     r"|wheelchair|rollstuhl|silla de ruedas|fauteuil roulant|cadeira de rodas|sedia a rotelle|rolstoel"
     r"|dyslexi|autis|adhd|adhs|insulin|insulina|pacemaker|blood pressure|blutdruck|blood thinner|metformin"
     r"|d[ịi] ứng|ăn chay|tiểu đường|alergi terhadap|keto diet|gluten[ -]?(?:free|frei|vrij)|lactose|laktose|laktoz|lattosio)"
+    # at the end of longer words
+    r"|(?<!hypo)allerg(?:ie|i\b|isch|iker)"
     # other scripts
     r"|аллерги|алергі|веган|вегетариан|вегетаріан|диабет|діабет|астм|беремен|вагітн|инвалидн"
     r"|αλλεργι|χορτοφάγ|βίγκαν|διαβήτ|אלרג|טבעונ|צמחונ|סוכרת|حساسية|نباتي|السكري|حلال|حامل"

@@ -23,7 +23,7 @@ from memkit.adapters.manifest import (
 from memkit.adapters.opening import STORE_SCHEMA
 from memkit.embedders import make_embedder
 from memkit.models import JSON
-from memkit.retrieval import DEFAULT, SIGNALS
+from memkit.retrieval import SIGNALS
 from memkit_train.credit.assign import Credited, credit, learn_topics
 from memkit_train.errors import NoRows
 from memkit_train.log.records import RankerRow
@@ -69,7 +69,7 @@ def learn(
             fix="collect more answers with citations",
         )
     fit = fit_ranker(examples[False], seed)
-    judged = gate_ranker(fit.weights, DEFAULT, examples[True], seed)
+    judged = gate_ranker(fit.weights, source.served_with.weights, examples[True], seed)
     if not judged.passed:
         return LearnedRanker(fit, judged, None)
     subjects = tuple(sorted({row.user for row in found[False].ranker}))

@@ -43,7 +43,7 @@ def answer_all(
     walks: list[tuple[Backbone, Steps[Answered]]] = []
     for task, vector in zip(tasks, vectors, strict=True):
         query = Query(text=task.question, vector=vector, k=served.answer_candidates, now=task.now)
-        scored = serve(task.bank.index, query, *([weights] if weights else [])) if len(task.bank) else []
+        scored = serve(task.bank.index, query, weights or served.weights) if len(task.bank) else []
         steps = answer(
             task.question,
             scored,

@@ -10,7 +10,7 @@ import pytest
 
 from memkit import Memory
 from memkit.engine.serve import carries, with_sources
-from memkit.models import MemoryRecord
+from memkit.models import MemoryRecord, to_json
 from memkit.retrieval import BankIndex, Query, rank
 
 
@@ -124,3 +124,20 @@ def test_a_fact_brings_the_sentences_it_was_drawn_from_as_long_as_the_bank_has_t
     ended = replace(words, expires_at=now - timedelta(days=1))
     for left in ([fact], [ended, fact]):
         assert with_sources(BankIndex.build(left, None), [found], now) == [found]
+
+
+def test_what_a_language_model_wrote_stands_above_words_that_fit_as_well(tmp_path: Path) -> None:
+    def writes(messages: list[dict[str, str]]) -> str:
+        said = messages[-1]["content"]
+        if "Lyon" not in said.partition("NEW turns:")[2]:
+            return to_json({"operations": []})
+        fact = "Ana's new flat is in Lyon."
+        return to_json({"operations": [{"op": "ADD", "id": None, "text": fact, "turn": 1}]})
+
+    with Memory(tmp_path / "s", model=writes) as memory:
+        for text in ("my flat is nice", "it's Lyon, signed today!!"):
+            memory.add(text, user_id="ana")
+        assert memory.search("Which city is my flat in?", user_id="ana")[0].text == "Ana's new flat is in Lyon."
+        ranked = [hit.text for hit in memory.search("Which city is my flat in?", user_id="ana")]
+    with Memory(tmp_path / "s") as memory:
+        assert [hit.text for hit in memory.search("Which city is my flat in?", user_id="ana")] == ranked

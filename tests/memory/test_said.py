@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit import Memory
-from memkit.backbones._rules_extract import read
+from memkit.backbones._rules_extract import NOTHING_FORGOTTEN, read
 from tests.backbones.test_rules import DAY, turn
 
 PEOPLE = json.loads((Path(__file__).parents[1] / "data" / "messages.json").read_text("utf-8"))["people"]
@@ -133,6 +133,40 @@ def test_nothing_ends_but_what_is_meant(memory: Memory, said: list[str], held: l
     for text in said:
         memory.add(text, user_id="ana")
     assert sorted(facts(memory)) == sorted(held)
+
+
+@pytest.mark.parametrize(
+    ("said", "request_to_forget", "left"),
+    [
+        (
+            "Ich wohne in Köln. Ich habe zwei Katzen.",
+            "Vergiss bitte, dass ich in Köln wohne",
+            ["Ich habe zwei Katzen."],
+        ),
+        ("Mein Bruder zieht weg. Ich esse Brot.", "Vergiss das mit meinem Bruder", ["Ich esse Brot."]),
+        ("Vivo en Sevilla desde mayo", "Olvida que vivo en Sevilla", []),
+        ("J'habite à Lyon depuis mai", "oublie que j'habite à Lyon", []),
+        ("я живу в Казани с мая", "забудь, что я живу в Казани", []),
+        ("ik woon in Gent", "vergeet dat ik in Gent woon", []),
+    ],
+)
+def test_what_is_to_be_forgotten_goes_in_other_languages_too(
+    memory: Memory, said: str, request_to_forget: str, left: list[str]
+) -> None:
+    memory.add(said, user_id="ana")
+    assert memory.add(request_to_forget, user_id="ana").reason is None
+    assert [hit.text for hit in memory.search(said, user_id="ana")] == left
+
+
+@pytest.mark.parametrize("said", ["Vergiss nicht, dass ich zwei Katzen habe", "vergeet niet dat ik twee katten heb"])
+def test_what_is_not_to_be_forgotten_stays(memory: Memory, said: str) -> None:
+    memory.add("Ich habe zwei Katzen, twee katten", user_id="ana")
+    memory.add(said, user_id="ana")
+    assert len(memory.search("zwei katten", user_id="ana")) == 2
+
+
+def test_a_request_to_forget_that_finds_nothing_says_so(memory: Memory) -> None:
+    assert memory.add("Vergiss, dass ich ein Boot habe", user_id="ana").reason == NOTHING_FORGOTTEN
 
 
 def test_words_of_one_name_are_forgotten_where_they_are_what_somebody_said(memory: Memory) -> None:

@@ -30,7 +30,7 @@ ASKED = [
 ]
 LANGUAGES = [
     "Ich bin Veganerin", "nenn mich Jo", "je suis allergique aux noix", "me chame de Bia", "sono celiaca",
-    "ik ben vegetariër",
+    "ik ben vegetariër", "hab ne Nussallergie", "ik heb een notenallergie",
     "jestem weganką", "я веган", "я вегетаріанка", "είμαι χορτοφάγος", "אני טבעונית", "لدي حساسية من الفول السوداني",
     "मुझे मूंगफली से एलर्जी है", "আমি নিরামিষ খাই", "ฉันแพ้ถั่ว", "我吃素", "私は卵アレルギーです", "저는 땅콩 알레르기가 있어요",
     "tôi ăn chay", "ben vejetaryenim", "jag är vegan",
