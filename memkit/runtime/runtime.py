@@ -252,6 +252,7 @@ class Runtime:
 
     @_Part
     def asking(self) -> Asking:
+        from memkit.runtime import on_record
         from memkit.runtime.reads import Asking
 
         return Asking(
@@ -265,7 +266,7 @@ class Runtime:
             clock=self.clock,
             ids=self.ids,
             route=self.route,
-            weights=self.read_weights,
+            weights=lambda user_id: self.weights(user_id) or on_record.weights(self.journal),
             deciding=self.deciding,
             watched=self.watch,
         )
@@ -310,12 +311,6 @@ class Runtime:
     def weights(self, user_id: str) -> RankerWeights | None:
         """The learned ranker that serves this user; None means the built-in weights."""
         return self.adapters.ranker(user_id) if self.has_adapters else None
-
-    def read_weights(self, user_id: str) -> RankerWeights | None:
-        """The same, for words and facts together: who wrote the facts counts."""
-        from memkit.runtime import on_record
-
-        return self.weights(user_id) or on_record.weights(self.journal)
 
     @property
     def has_vectors(self) -> bool:
