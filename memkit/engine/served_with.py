@@ -63,6 +63,10 @@ class ServedWith:
         """The same, in the reply styles of whoever is asked."""
         return self.in_styles({role: style_of(backbone, role) for role in ROLES})
 
+    def by_writer(self) -> ServedWith:
+        """Facts first where a language model writes them: whoever is asked in JSON."""
+        return replace(self, facts_first=self.style("fused" if self.mode == "fused" else "manager") == "json")
+
     def in_styles(self, styles: Mapping[str, str]) -> ServedWith:
         """A role that was asked in another style until now has the newest words for its own."""
         known = dict(self.styles)

@@ -173,12 +173,10 @@ class Runtime:
     def served_with(self) -> ServedWith:
         from memkit.engine.served_with import ServedWith
         from memkit.runtime.on_record import choose_wording
-        from memkit.seams.backbone import style_of
 
         config = self.config
-        mode = self._mode or ("fused" if self.backbone.style == "json" else "split")
         served = ServedWith(
-            mode=mode,
+            mode=self._mode or ("fused" if self.backbone.style == "json" else "split"),
             instructions=self._instructions,
             guard=config.guard,
             reasks=config.reasks,
@@ -187,9 +185,8 @@ class Runtime:
             context_turns=config.context_turns,
             answer_candidates=config.answer_candidates,
             answer_tokens=config.answer_tokens,
-            facts_first=style_of(self.backbone, "fused" if mode == "fused" else "manager") == "json",
         ).to(self.backbone)
-        return choose_wording(self.journal, served, config.wording)
+        return choose_wording(self.journal, served.by_writer(), config.wording)
 
     @_Part
     def adapters(self) -> AdapterSet:
