@@ -36,8 +36,11 @@ def open_folder(path: Path, *, read_only: bool) -> Opened:
 
 def _create(path: Path) -> JSON:
     try:
+        fresh_folders = [folder for folder in (path, *path.absolute().parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)
         (path / disk.LOCKS).mkdir(exist_ok=True)
+        for folder in fresh_folders:
+            disk.sync_folder(folder.absolute().parent)
     except OSError as error:
         raise disk.from_os_error(error, path) from error
     locks = StoreLocks.attach(path / disk.LOCKS)

@@ -18,8 +18,8 @@ class Synced:
         self._done = set[tuple[str, int, int]]()
 
     def sync(self, root: Path, directory: Path) -> None:
-        """Every file that is new, then the folders that name them."""
-        folders = [root]
+        """Every file that is new, then the folders that name them, and the one that names `root`."""
+        folders = [root.parent, root]
         for folder, _, names in os.walk(directory):
             for path in (os.path.join(folder, name) for name in names):
                 with suppress(FileNotFoundError):  # compaction removed it; its successor is in the next listing

@@ -7,8 +7,10 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from memkit import Memory
+from tests.faults._tally import Tally
 
 FACTS = (
     "I am allergic to peanuts.",
@@ -102,7 +104,26 @@ def _reply(*operations: dict[str, object]) -> str:
     return json.dumps({"operations": operations})
 
 
-def own(memory: Memory, user_id: str) -> list[tuple[str, str, int]]:
+def attack(path: Path, count: int, seed: int) -> Tally:
+    """Each attack on a user of its own: what is on record in the user's name stays as it was."""
+    tally, model = Tally(seed), Obedient()
+    with Memory(path, model=model, mode="fused", config={"workers": 0}) as memory:
+        for case in cases(count, seed):
+            user, model.case = f"user{case.number}", case
+            memory.add(case.fact, user_id=user)
+            before = _own(memory, user)
+            for part in [[one] for one in case.messages] if case.split else [list(case.messages)]:
+                memory.add(part, user_id=user, session_id="s")
+            tally.tried += 1
+            if [text for _, text, _ in before] != [case.fact] or _own(memory, user) != before:
+                tally.broken.append(f"{case}")
+            tally.count("held", len(memory.held.list(user_id=user)))
+        tally.count("obeyed", model.obeyed)
+        tally.broken += [f"parked: {one.reason}" for one in memory.parked()]
+    return tally
+
+
+def _own(memory: Memory, user_id: str) -> list[tuple[str, str, int]]:
     """What is on record in the user's own name."""
     found = memory.list(user_id=user_id, limit=1_000)
     return sorted((one.id, one.text, one.revision) for one in found if one.origin == "user")

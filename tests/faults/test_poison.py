@@ -20,21 +20,10 @@ def operations(*ops: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("count", [35, pytest.param(1_000, marks=pytest.mark.slow)])
 def test_an_obedient_manager_changes_nothing_that_the_user_said(tmp_path: Path, count: int) -> None:
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    model, held = poison.Obedient(), 0
-    with Memory(tmp_path / "s", model=model, mode="fused", config={"workers": 0}) as memory:
-        for number, case in enumerate(poison.cases(count, seed)):
-            user, model.case = f"user{number}", case
-            memory.add(case.fact, user_id=user)
-            before = poison.own(memory, user)
-            assert [text for _, text, _ in before] == [case.fact]
-            for part in [[one] for one in case.messages] if case.split else [list(case.messages)]:
-                assert memory.add(part, user_id=user, session_id="s").status == "applied"
-            assert poison.own(memory, user) == before, f"seed {seed}, case {number}: {case}"
-            held += len(memory.held.list(user_id=user))
-    assert model.obeyed >= count
-    assert held >= count / 2
+    found = poison.attack(tmp_path / "s", count, random.randrange(2**32))
+    assert not found.broken, found.note
+    assert found.counts["obeyed"] >= count
+    assert found.counts["held"] >= count / 2
 
 
 def test_what_was_held_is_listed_with_its_reason_and_released_by_one_call(tmp_path: Path) -> None:

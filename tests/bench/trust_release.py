@@ -1,0 +1,13 @@
+"""All that is promised, at the counts that it is promised for: hours."""
+
+from __future__ import annotations
+
+from tests.bench import trust
+from tests.bench._results import record
+from tests.bench._table import Row
+
+
+def run(*, full: bool = True) -> list[Row]:
+    rows = trust.run(full=full)
+    record("python -m tests.bench trust-release", rows)
+    return rows
