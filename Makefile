@@ -5,6 +5,8 @@
 #   make test        lint, types and the fast tests
 #   make test-slow   the long tests
 #   make test-memkit the fast tests of the runtime: no torch, no plugs, sets up quickly
+#   make faults      power cuts, kills, failing calls, damage, hostile input: some of each, in minutes
+#   make faults-nightly   a tenth of what docs/promises.md promises; make faults-release: all of it, for hours
 #   make lint        lint and types only
 #   make clean       remove .venv and what builds left behind
 #
@@ -31,10 +33,10 @@ RUNTIME_TESTS = $(filter-out tests/__%,$(wildcard $(patsubst memkit/%,tests/%,$(
 # tests never wait for a model hub; what they need is made or shipped
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
-test test-slow test-memkit: export OMP_NUM_THREADS := 1
+test test-slow test-memkit faults faults-nightly faults-release: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo tour test test-slow test-memkit lint clean
+.PHONY: help demo tour test test-slow test-memkit faults faults-nightly faults-release lint clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -61,6 +63,15 @@ test-memkit: $(VENV)/.dev
 # pytest's exit code 5 means that nothing is marked slow, which is no failure
 test-slow: $(VENV)/.full
 	$(PYTEST) -m "slow and not live" || [ $$? -eq 5 ]
+
+faults: $(VENV)/.full
+	$(PYTEST) -m "not slow and not live" tests/faults tests/memory/test_backup.py tests/memory/test_erase.py
+
+faults-nightly: $(VENV)/.full
+	$(BIN)/python -m tests.bench trust
+
+faults-release: $(VENV)/.full
+	$(BIN)/python -m tests.bench trust-release
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

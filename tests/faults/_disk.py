@@ -78,6 +78,7 @@ def with_unseen_renames(events: Sequence[Event], root: Path) -> list[Event]:
     were made right after its last write. Files get numbers of their own: those of the disk are used again. `root`: as
     the process left it."""
     left = {path.stat().st_ino: str(path) for path in root.rglob("*") if path.is_file()}
+    folders = {str(root), *(one.path for one in events if one.kind == "d")}
     current: dict[int, int] = {}
     names: dict[int, set[str]] = {}
     wrote: dict[int, int] = {}
@@ -92,7 +93,7 @@ def with_unseen_renames(events: Sequence[Event], root: Path) -> list[Event]:
             own.symmetric_difference_update({before, path})
 
     for place, one in enumerate(events):
-        number = current.get(one.ino)
+        number = None if one.path in folders else current.get(one.ino)
         match one.kind:
             case "c":
                 number = current[one.ino] = place + 1
