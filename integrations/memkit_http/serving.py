@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import socket
 from typing import TYPE_CHECKING
 
@@ -45,5 +46,6 @@ def listen(app: ASGIApp, at: socket.socket) -> None:
     """Until the process is told to stop."""
     import uvicorn
 
+    logging.getLogger("memkit.http").addHandler(logging.StreamHandler())
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
     uvicorn.Server(config).run(sockets=[at])

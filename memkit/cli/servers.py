@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memkit.errors import InvalidConfig
+from memkit.errors import EmbedderMismatch, InvalidConfig
 from memkit.inputs import scope_id
 from memkit.net.tenants import Tenant, Tenants
 
@@ -106,6 +106,36 @@ def proxy(
             host=host,
             port=port,
         )
+
+
+def ui(
+    store: Store = DEFAULT_STORE,
+    host: Host = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="0 takes any free one.")] = 8789,
+    runs: Annotated[Path | None, typer.Option("--runs", help="Where memkit-train writes its runs.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Asked what an adapter would have decided.")
+    ] = None,
+    embedder: Embedder = None,
+) -> None:
+    """See a store in the browser: who is remembered, why, what is learned. Only for whoever has the printed token."""
+    from memkit.cli.opening import open_store, there  # here, for an MCP client waits for `memkit serve`
+
+    plug: Any = importlib.import_module("memkit_ui")
+    there(store)
+
+    def open_memory() -> Memory:
+        try:
+            return open_store(store, embedder=embedder, embeds=True)
+        except EmbedderMismatch:  # made by the app that has it; all but the search works without
+            return open_store(store)
+
+    found = runs or next((folder for folder in (store / "runs", store.parent / "runs") if folder.is_dir()), None)
+    plug.serve_ui(open_memory, store, host=host, port=port, runs=found, model=model, say=_say_where)
+
+
+def _say_where(address: str) -> None:
+    typer.echo(f"memkit ui shows the store at {address}")
 
 
 def open_served(

@@ -171,7 +171,6 @@ _COUNTED = {
     "changed": "SELECT recorded_at AS at FROM ops WHERE action <> 3 AND cause IS NOT 'said' ORDER BY seq DESC LIMIT ?",
     "decided": "SELECT created_at AS at FROM decisions ORDER BY n DESC LIMIT ?",
     "asked": "SELECT created_at AS at FROM traces ORDER BY n DESC LIMIT ?",
-    "answered": "SELECT created_at AS at FROM traces WHERE kind = 'answer' ORDER BY n DESC LIMIT ?",
     "rated": "SELECT created_at AS at FROM feedback ORDER BY n DESC LIMIT ?",
 }
 _BY_DAY = "SELECT t.at / 86400000000, count(*) FROM ({rows}) t GROUP BY 1 ORDER BY 1"

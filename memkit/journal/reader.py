@@ -349,7 +349,7 @@ class JournalReader:
             return checking.read_users(tx)
 
     def count_days(self, newest: int) -> dict[str, dict[int, int]]:
-        """said, changed, decided, asked, answered, rated → day since 1970 → how often, among the newest of each."""
+        """said, changed, decided, asked, rated → day since 1970 → how often, among the newest of each."""
         with self._engine.read() as tx:
             return checking.count_days(tx, newest)
 

@@ -26,6 +26,8 @@ _READS = 500
 _DECISIONS = 300
 """The newest, for costs."""
 _STALE = timedelta(days=365)
+_READ = 2_000
+"""Letters of a memory by which twins are told."""
 _SHOWN = 8
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -45,7 +47,7 @@ def examine(runtime: Runtime) -> Health:
         seen: dict[frozenset[str], MemoryRecord] = {}
         for record in records:
             looked_at += 1
-            words = frozenset(terms(record.text))
+            words = frozenset(terms(record.text[:_READ]))
             if len(words) < 2 and record.kind == "fact":
                 junk.append((one.user_id, record))
             elif (twin := seen.setdefault(words, record)) is not record:

@@ -15,6 +15,7 @@ from memkit.views.records import Learning
 
 if TYPE_CHECKING:
     from memkit.adapters import AdapterSet
+    from memkit.adapters.registry import RegisteredAdapter
     from memkit.journal.journal import Journal
     from memkit.runtime.runtime import Runtime
 
@@ -30,9 +31,9 @@ def survey(runtime: Runtime, runs: Path | None) -> Learning:
     """`runs`: the folder that `memkit-train` writes its runs to."""
     journal = runtime.journal
     labels = _labels(journal)
-    answers = read_days(journal)["answered"]
+    reads = read_days(journal)["asked"]
     rated = sum(sum(one.values()) for one in labels.values())
-    asked = sum(answers.values())
+    asked = sum(reads.values())
     known: tuple[JSON, ...] = ()
     aliases: tuple[JSON, ...] = ()
     shadows: tuple[JSON, ...] = ()
@@ -40,7 +41,7 @@ def survey(runtime: Runtime, runs: Path | None) -> Learning:
     if runtime.has_adapters:
         try:
             adapters = runtime.adapters
-            known = tuple(_adapter(adapters, one.digest) for one in adapters.list())
+            known = tuple(list_adapters(adapters))
             names = adapters.registry.aliases()
             aliases = tuple(tell_alias(adapters, name) for name in sorted(names))
             shadows = tuple(one.to_json() for one in adapters.shadow_report(examples=3))
@@ -48,7 +49,7 @@ def survey(runtime: Runtime, runs: Path | None) -> Learning:
             problem = str(error)
     mix = _mix(journal)
     return Learning(
-        answers,
+        reads,
         labels,
         min(1.0, rated / asked) if asked else 0.0,
         tuple(list_runs(runs)) if runs else (),
@@ -102,13 +103,28 @@ def tell_alias(adapters: AdapterSet, name: str) -> JSON:
     }
 
 
-def _adapter(adapters: AdapterSet, digest: str) -> JSON:
-    """An adapter with its manifest; one that is damaged says so."""
+def need_adapters(runtime: Runtime) -> AdapterSet:
+    """Looking makes no registry where there is none."""
+    if not runtime.has_adapters:
+        raise NotFound("this store has no adapters", fix="train and publish one: memkit-train retrain")
+    return runtime.adapters
+
+
+def list_adapters(adapters: AdapterSet) -> list[JSON]:
+    """Newest first, each with what its manifest claims; one that is damaged says so."""
+    return [_adapter(one) for one in sorted(adapters.list(), key=lambda one: one.created_at, reverse=True)]
+
+
+def tell_adapter(adapters: AdapterSet, digest: str) -> JSON:
+    name = adapters.registry.find(digest)
+    return next(_adapter(one) for one in adapters.list() if one.digest == name)
+
+
+def _adapter(known: RegisteredAdapter) -> JSON:
     from memkit.adapters.verify import read_manifest
 
-    known = next(one for one in adapters.list() if one.digest == digest)
     told: JSON = {
-        "digest": digest,
+        "digest": known.digest,
         "kind": known.kind,
         "roles": list(known.roles),
         "created_at": known.created_at,
@@ -124,10 +140,6 @@ def _adapter(adapters: AdapterSet, digest: str) -> JSON:
         return told
     manifest = read_manifest(known.path).model_dump(mode="json")
     return told | {name: manifest[name] for name in ("gates", "base", "data", "training", "evaluation", "notes")}
-
-
-def tell_adapter(adapters: AdapterSet, digest: str) -> JSON:
-    return _adapter(adapters, adapters.registry.find(digest))
 
 
 def list_runs(folder: Path) -> list[JSON]:

@@ -167,12 +167,12 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    answers: Mapping[str, int]
-    """Day → answers."""
+    reads: Mapping[str, int]
+    """Day → searches, contexts and answers."""
     labels: Mapping[str, Mapping[str, int]]
     """Day → good, bad, other → how many."""
     coverage: float
-    """Labels per answer, over those days."""
+    """Labels per read, over those days."""
     runs: tuple[JSON, ...]
     adapters: tuple[JSON, ...]
     aliases: tuple[JSON, ...]

@@ -94,11 +94,15 @@ class Views:
     def learning(self, runs: Path | None = None) -> Learning:
         return learning.survey(self._alive(), runs)
 
+    def adapters(self) -> list[JSON]:
+        runtime = self._alive()
+        return learning.list_adapters(runtime.adapters) if runtime.has_adapters else []
+
     def adapter(self, digest: str) -> JSON:
-        return learning.tell_adapter(self._alive().adapters, digest)
+        return learning.tell_adapter(learning.need_adapters(self._alive()), digest)
 
     def alias(self, name: str) -> JSON:
-        return learning.tell_alias(self._alive().adapters, name)
+        return learning.tell_alias(learning.need_adapters(self._alive()), name)
 
     def run(self, runs: Path, name: str) -> JSON:
         return learning.tell_run(runs, name)

@@ -20,6 +20,7 @@ SHARED = ("memkit_plug", "memkit_http")
 ALSO = {
     "memkit_mcp": {"pydantic"},
     "memkit_rest": {"pydantic", "anyio"},
+    "memkit_ui": {"memkit_train"},
     "memkit_otel": {"opentelemetry"},
     "memkit_agents": {"agents"},
 }
@@ -51,7 +52,8 @@ def _comes_with(module: str, allowed: set[str]) -> bool:
 
 
 @pytest.mark.parametrize(
-    "plug", ["memkit_mcp", "memkit_openai", "memkit_otel", "memkit_migrate", "memkit_http", "memkit_rest"]
+    "plug",
+    ["memkit_mcp", "memkit_openai", "memkit_otel", "memkit_migrate", "memkit_http", "memkit_rest", "memkit_ui"],
 )
 def test_naming_a_plug_loads_no_sdk(plug: str) -> None:
     """So that `memkit serve` can say what is missing, and an MCP client is answered while the SDK loads."""
