@@ -389,6 +389,7 @@ SURFACE = {
     "integrations/memkit_otel": "instrument uninstrument",
     "integrations/memkit_pydantic_ai": "MemkitCapability MemkitMemoryStore",
     "integrations/memkit_rest": "rest_app serve_rest",
+    "integrations/memkit_ui": "serve_ui ui_app",
 }
 """What each package offers at its top: who adds to it or takes from it says so here."""
 KITS = {"memkit_plug", "memkit_http"}
