@@ -18,7 +18,7 @@ from memkit.errors import MemkitError
 from memkit_http import BrowserSession, Declined, Door, make_app, problem_of, read_form, show_problem
 from memkit_ui import showing
 from memkit_ui.doing import do
-from memkit_ui.pages import PAGES, Asked, Page, Place
+from memkit_ui.pages import PAGES, PageQuery, ShownStore, UiPage
 
 HERE = Path(__file__).parent
 STATIC = {"style.css": "text/css", "script.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -33,13 +33,13 @@ _UNSERVED = (
 """What needs the server is not there in a saved file."""
 
 
-def ui_app(place: Place, session: BrowserSession, door: Door) -> Starlette:
+def ui_app(place: ShownStore, session: BrowserSession, door: Door) -> Starlette:
     """An ASGI application over one open store, for whoever holds the session's token: the person who runs the store."""
     return _Ui(place, session, door).app
 
 
 class _Ui:
-    def __init__(self, place: Place, session: BrowserSession, door: Door) -> None:
+    def __init__(self, place: ShownStore, session: BrowserSession, door: Door) -> None:
         self._place, self._session = place, session
         self._cookie = f"memkit_{hashlib.sha256('|'.join(sorted(door.hosts)).encode()).hexdigest()[:8]}"
         self._env = Environment(
@@ -67,7 +67,7 @@ class _Ui:
             return self._turn_away(request)
         page = PAGES[request.url.path]
         query = dict(request.query_params)
-        data = await run_in_threadpool(page.build, self._place, Asked(query))
+        data = await run_in_threadpool(page.build, self._place, PageQuery(query))
         if query.get("format") == "json":
             return JSONResponse(showing.as_data(data))
         saved = query.get("save") == "1"
@@ -76,7 +76,7 @@ class _Ui:
         headers = {"content-disposition": f'attachment; filename="{name}"'} if saved else {}
         return HTMLResponse(text, headers=headers)
 
-    def _render(self, page: Page, request: Request, data: dict[str, Any], *, saved: bool = False) -> str:
+    def _render(self, page: UiPage, request: Request, data: dict[str, Any], *, saved: bool = False) -> str:
         query = {key: value for key, value in request.query_params.items() if key not in ("format", "save", "told")}
         shell = {
             "title": page.title,
@@ -97,7 +97,7 @@ class _Ui:
     async def _export(self, request: Request) -> Response:
         if not self._admits(request):
             return self._turn_away(request)
-        user = Asked(request.query_params).needed("u")
+        user = PageQuery(request.query_params).need("u")
 
         def written() -> bytes:
             with tempfile.TemporaryDirectory() as folder:

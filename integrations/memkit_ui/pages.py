@@ -17,7 +17,7 @@ PAGE = 25
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ShownStore:
     """What the pages are made from."""
 
     memory: Memory
@@ -29,7 +29,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageQuery:
     """The query of an address."""
 
     query: Mapping[str, str]
@@ -37,7 +37,7 @@ class Asked:
     def text(self, name: str) -> str:
         return self.query.get(name, "")
 
-    def needed(self, name: str) -> str:
+    def need(self, name: str) -> str:
         value = self.query.get(name, "")
         if not value:
             raise Declined(400, f"the address names no {name!r}", fix="go on from the list of users")
@@ -52,17 +52,17 @@ class Asked:
         return int(value)
 
 
-Build = Callable[[Place, Asked], JSON]
+Build = Callable[[ShownStore, PageQuery], JSON]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class UiPage:
     template: str
     title: str
     build: Build
 
 
-def _users(place: Place, asked: Asked) -> JSON:
+def _users(place: ShownStore, asked: PageQuery) -> JSON:
     found = place.memory.views.people()
     needle, page = asked.text("q").casefold(), asked.number("page") or 0
     shown = [one for one in found if needle in one.user_id.casefold()]
@@ -77,12 +77,12 @@ def _users(place: Place, asked: Asked) -> JSON:
     return {"people": part, "matching": len(shown), "totals": totals, "q": asked.text("q"), "page": page, "more": more}
 
 
-def _of_user(place: Place, asked: Asked) -> JSON:
-    return {"person": place.memory.views.person(asked.needed("u"))}
+def _of_user(place: ShownStore, asked: PageQuery) -> JSON:
+    return {"person": place.memory.views.person(asked.need("u"))}
 
 
-def _memories(place: Place, asked: Asked) -> JSON:
-    views, user = place.memory.views, asked.needed("u")
+def _memories(place: ShownStore, asked: PageQuery) -> JSON:
+    views, user = place.memory.views, asked.need("u")
     step, q = asked.number("step"), asked.text("q")
     seen = views.memories(user, step=step, page=asked.number("page") or 0)
     data = {"seen": seen, "q": q, "hits": None, "problem": "", "page": asked.number("page") or 0}
@@ -95,8 +95,8 @@ def _memories(place: Place, asked: Asked) -> JSON:
     return _of_user(place, asked) | data
 
 
-def _memory(place: Place, asked: Asked) -> JSON:
-    user, name = asked.needed("u"), asked.needed("id")
+def _memory(place: ShownStore, asked: PageQuery) -> JSON:
+    user, name = asked.need("u"), asked.need("id")
     history = place.memory.history(user_id=user, memory_id=name)
     if not history:
         raise NotFound("no such memory of this user", why="it was erased, or belongs to somebody else")
@@ -104,34 +104,34 @@ def _memory(place: Place, asked: Asked) -> JSON:
     return _of_user(place, asked) | {"id": name, "now": now, "history": list(reversed(history))}
 
 
-def _said(place: Place, asked: Asked) -> JSON:
-    views, user, q = place.memory.views, asked.needed("u"), asked.text("q")
+def _said(place: ShownStore, asked: PageQuery) -> JSON:
+    views, user, q = place.memory.views, asked.need("u"), asked.text("q")
     why = views.why(user, q) if q else None
     page = None if q else views.turns(user, before=asked.text("before") or None, limit=PAGE)
     return _of_user(place, asked) | {"q": q, "why": why, "page": page}
 
 
-def _timeline(place: Place, asked: Asked) -> JSON:
-    user, grep = asked.needed("u"), asked.text("q")
+def _timeline(place: ShownStore, asked: PageQuery) -> JSON:
+    user, grep = asked.need("u"), asked.text("q")
     page = place.memory.views.ops(user, before=asked.number("before"), limit=PAGE, grep=grep)
     return _of_user(place, asked) | {"page": page, "q": grep}
 
 
-def _questions(place: Place, asked: Asked) -> JSON:
-    user, grep = asked.needed("u"), asked.text("q")
+def _questions(place: ShownStore, asked: PageQuery) -> JSON:
+    user, grep = asked.need("u"), asked.text("q")
     page = place.memory.views.reads(user, before=asked.text("before") or None, limit=PAGE, grep=grep)
     return _of_user(place, asked) | {"page": page, "q": grep}
 
 
-def _decisions(place: Place, asked: Asked) -> JSON:
-    user, grep = asked.needed("u"), asked.text("q")
+def _decisions(place: ShownStore, asked: PageQuery) -> JSON:
+    user, grep = asked.need("u"), asked.text("q")
     page = place.memory.views.decisions(user, before=asked.text("before") or None, limit=PAGE, grep=grep)
     return _of_user(place, asked) | {"page": page, "q": grep}
 
 
-def _decision(place: Place, asked: Asked) -> JSON:
-    user = asked.needed("u")
-    detail = place.memory.views.decision(user, asked.needed("id"))
+def _decision(place: ShownStore, asked: PageQuery) -> JSON:
+    user = asked.need("u")
+    detail = place.memory.views.decision(user, asked.need("id"))
     intake, beside = detail.decision["trace_id"], asked.text("beside")
     compared = None
     if beside and intake:
@@ -141,41 +141,41 @@ def _decision(place: Place, asked: Asked) -> JSON:
     return {"u": user, "detail": detail, "adapters": adapters, "asks": asks, "beside": beside, "compared": compared}
 
 
-def _answer(place: Place, asked: Asked) -> JSON:
-    user, name = asked.needed("u"), asked.needed("id")
+def _answer(place: ShownStore, asked: PageQuery) -> JSON:
+    user, name = asked.need("u"), asked.need("id")
     story = place.memory.views.read(user, name)
     credit = trainer.find_credit(place.store, user, name) if asked.text("credit") else None
     return {"u": user, "read": story, "credit": credit, "trains": trainer.is_there()}
 
 
-def _health(place: Place, _: Asked) -> JSON:
+def _health(place: ShownStore, _: PageQuery) -> JSON:
     return {"health": place.memory.views.health()}
 
 
-def _learning(place: Place, _: Asked) -> JSON:
+def _learning(place: ShownStore, _: PageQuery) -> JSON:
     return {"learning": place.memory.views.learning(place.runs)}
 
 
-def _adapter(place: Place, asked: Asked) -> JSON:
-    return {"adapter": place.memory.views.adapter(asked.needed("digest"))}
+def _adapter(place: ShownStore, asked: PageQuery) -> JSON:
+    return {"adapter": place.memory.views.adapter(asked.need("digest"))}
 
 
-def _run(place: Place, asked: Asked) -> JSON:
+def _run(place: ShownStore, asked: PageQuery) -> JSON:
     if place.runs is None:
         raise InvalidInput("no folder of runs is known here", fix="start it with --runs FOLDER")
-    return {"run": place.memory.views.run(place.runs, asked.needed("name"))}
+    return {"run": place.memory.views.run(place.runs, asked.need("name"))}
 
 
-def _erasure(place: Place, _: Asked) -> JSON:
+def _erasure(place: ShownStore, _: PageQuery) -> JSON:
     return {"erasures": place.memory.views.erasures()}
 
 
-def _sure(place: Place, asked: Asked) -> JSON:
+def _sure(place: ShownStore, asked: PageQuery) -> JSON:
     """What is about to be done, before it is."""
-    verb = asked.needed("do")
+    verb = asked.need("do")
     if verb == "erase":
         names = {name: asked.text(name) for name in ("memory", "turn", "session") if asked.text(name)}
-        return {"verb": verb, "u": asked.needed("u"), "part": names} | _of_user(place, asked)
+        return {"verb": verb, "u": asked.need("u"), "part": names} | _of_user(place, asked)
     if verb not in ("promote", "rollback"):
         raise Declined(404, "there is nothing of that name to confirm")
     alias = asked.text("alias") or "production"
@@ -184,23 +184,23 @@ def _sure(place: Place, asked: Asked) -> JSON:
     except MemkitError:
         state = {"alias": alias, "version": 0, "routes": {}, "history": [], "back": None}
     told: JSON = {"verb": verb, "alias": alias, "state": state}
-    return told | ({"adapter": place.memory.views.adapter(asked.needed("digest"))} if verb == "promote" else {})
+    return told | ({"adapter": place.memory.views.adapter(asked.need("digest"))} if verb == "promote" else {})
 
 
-PAGES: dict[str, Page] = {
-    "/": Page("users.html", "Users", _users),
-    "/user": Page("memories.html", "Memories", _memories),
-    "/memory": Page("memory.html", "A memory", _memory),
-    "/said": Page("said.html", "Said", _said),
-    "/timeline": Page("timeline.html", "Timeline", _timeline),
-    "/asked": Page("asked.html", "Asked", _questions),
-    "/decisions": Page("decisions.html", "Decisions", _decisions),
-    "/decision": Page("decision.html", "A decision", _decision),
-    "/answer": Page("answer.html", "An answer", _answer),
-    "/health": Page("health.html", "Health", _health),
-    "/learning": Page("learning.html", "Learning", _learning),
-    "/adapter": Page("adapter.html", "An adapter", _adapter),
-    "/run": Page("run.html", "A run", _run),
-    "/erasure": Page("erasure.html", "Erasure", _erasure),
-    "/sure": Page("sure.html", "Sure?", _sure),
+PAGES: dict[str, UiPage] = {
+    "/": UiPage("users.html", "Users", _users),
+    "/user": UiPage("memories.html", "Memories", _memories),
+    "/memory": UiPage("memory.html", "A memory", _memory),
+    "/said": UiPage("said.html", "Said", _said),
+    "/timeline": UiPage("timeline.html", "Timeline", _timeline),
+    "/asked": UiPage("asked.html", "Asked", _questions),
+    "/decisions": UiPage("decisions.html", "Decisions", _decisions),
+    "/decision": UiPage("decision.html", "A decision", _decision),
+    "/answer": UiPage("answer.html", "An answer", _answer),
+    "/health": UiPage("health.html", "Health", _health),
+    "/learning": UiPage("learning.html", "Learning", _learning),
+    "/adapter": UiPage("adapter.html", "An adapter", _adapter),
+    "/run": UiPage("run.html", "A run", _run),
+    "/erasure": UiPage("erasure.html", "Erasure", _erasure),
+    "/sure": UiPage("sure.html", "Sure?", _sure),
 }

@@ -26,12 +26,12 @@ def serve_ui(
     """Until it is told to stop. `say` is told where it listens, with the token."""
     need("memkit ui", "ui", "starlette", "uvicorn", "jinja2")
     from memkit_ui.app import ui_app
-    from memkit_ui.pages import Place
+    from memkit_ui.pages import ShownStore
 
     with bind(host, port) as at, open_memory() as memory:
         own = at.getsockname()[1]
         session = BrowserSession(token)
-        app = ui_app(Place(memory, store, runs, model), session, Door.at(host, own))
+        app = ui_app(ShownStore(memory, store, runs, model), session, Door.at(host, own))
         name = f"[{host}]" if ":" in host else host
         say(f"http://{name}:{own}/enter#{session.token}")
         listen(app, at)

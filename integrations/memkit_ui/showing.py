@@ -67,10 +67,16 @@ def columns(days: Mapping[str, int], most: int = 60) -> list[dict[str, Any]]:
     top = max((count for _, count in shown), default=0) or 1
     width = 600 / max(len(shown), 12)
     return [
-        {"x": round(n * width + 1, 1), "width": round(width - 2, 1), "height": round(76 * count / top + 2, 1),
-         "y": round(80 - 76 * count / top - 2, 1), "day": day, "count": count}
+        {
+            "x": round(n * width + 1, 1),
+            "width": round(width - 2, 1),
+            "height": round(76 * count / top + 2, 1),
+            "y": round(80 - 76 * count / top - 2, 1),
+            "day": day,
+            "count": count,
+        }
         for n, (day, count) in enumerate(shown)
-    ]  # fmt: skip
+    ]
 
 
 def shares(counts: Mapping[str, float]) -> list[dict[str, Any]]:

@@ -28,12 +28,16 @@ def lines(user: int, count: int) -> Iterator[str]:
     for n in range(count):
         town, thing = _TOWNS[(user + n // 10) % 10], _THINGS[(user * 3 + n) % 10]
         yield (
-            f"I live in {town}." if n == 0
-            else f"I moved to {town} last week." if n % 10 == 0
-            else f"I bought a {thing} number {n} for {10 + n} euros." if n % 3 == 1
-            else f"My friend Kim{n} from {town} likes the {thing}." if n % 3 == 2
+            f"I live in {town}."
+            if n == 0
+            else f"I moved to {town} last week."
+            if n % 10 == 0
+            else f"I bought a {thing} number {n} for {10 + n} euros."
+            if n % 3 == 1
+            else f"My friend Kim{n} from {town} likes the {thing}."
+            if n % 3 == 2
             else _SMALL[(user + n) % 4]
-        )  # fmt: skip
+        )
 
 
 def fill(path: Path, users: int, turns: int) -> Path:
@@ -106,8 +110,10 @@ def publish_two(store: Path, work: Path) -> list[str]:
 def run_record(folder: Path, digest: str) -> None:
     """A run as `memkit-train` leaves it, in short."""
     folder.mkdir(parents=True)
-    checks = [{"name": "utility", "passed": True, "bar": "> 0", "why": "+0.12 [0.04, 0.2]"},
-              {"name": "growth", "passed": False, "bar": "≤ 1.2", "why": "1.31"}]  # fmt: skip
+    checks = [
+        {"name": "utility", "passed": True, "bar": "> 0", "why": "+0.12 [0.04, 0.2]"},
+        {"name": "growth", "passed": False, "bar": "≤ 1.2", "why": "1.31"},
+    ]
     actions = {"candidate": {"add": 40, "update": 22, "noop": 38}, "parent": {"add": 60, "update": 5, "noop": 35}}
     record = {
         "started_at": "2026-11-21T03:00:00+00:00",

@@ -18,7 +18,7 @@ from memkit import Memory
 from memkit.adapters.registry import Registry
 from memkit_http import BrowserSession, Door
 from memkit_ui import ui_app
-from memkit_ui.pages import PAGES, Place
+from memkit_ui.pages import PAGES, ShownStore
 from memkit_ui.showing import link, visible
 from tests.bench._serve_ui import HOSTILE, fill, run_record
 from tests.views.test_views import rows
@@ -44,7 +44,7 @@ def memory(folder: Path) -> Iterator[Memory]:
 
 @pytest.fixture(scope="module")
 def anybody(memory: Memory, folder: Path) -> TestClient:
-    place = Place(memory, folder / "memory", folder / "runs")
+    place = ShownStore(memory, folder / "memory", folder / "runs")
     app = ui_app(place, BrowserSession(TOKEN), Door.at("127.0.0.1", 8789))
     return TestClient(app, base_url=BASE, headers={"accept": "text/html"}, follow_redirects=False)
 
@@ -200,7 +200,7 @@ def test_promoting_needs_gates_and_the_version_that_was_looked_at(tmp_path: Path
     with Memory(store) as memory:
         memory.add("I live in Oslo.", user_id="ana")
         first, second = publish_two(store, tmp_path / "work")
-        app = ui_app(Place(memory, store), BrowserSession(TOKEN), Door.at("127.0.0.1", 8789))
+        app = ui_app(ShownStore(memory, store), BrowserSession(TOKEN), Door.at("127.0.0.1", 8789))
         with TestClient(app, base_url=BASE, headers={"accept": "text/html"}) as person:
             person.post("/enter", data={"token": TOKEN})
             sure = person.get(link("/sure", do="promote", digest=first)).text

@@ -18,7 +18,7 @@ import uvicorn
 from memkit import Memory
 from memkit_http import BrowserSession, Door, bind
 from memkit_ui import ui_app
-from memkit_ui.pages import Place
+from memkit_ui.pages import ShownStore
 from memkit_ui.showing import link
 from tests.bench._serve_ui import HOSTILE, fill, publish_two
 from tests.integrations._browser import Browser, needs_browser
@@ -48,7 +48,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     adapters = publish_two(store, folder / "work")
     with Memory(store, config={"workers": 0}) as memory, bind("127.0.0.1", 0) as at:
         port = at.getsockname()[1]
-        app = ui_app(Place(memory, store, model="small"), BrowserSession(TOKEN), Door.at("127.0.0.1", port))
+        app = ui_app(ShownStore(memory, store, model="small"), BrowserSession(TOKEN), Door.at("127.0.0.1", port))
         server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})
         thread.start()
