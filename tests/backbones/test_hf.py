@@ -19,6 +19,7 @@ pytest.importorskip("peft")
 import torch
 
 from memkit.backbones.hf import HFBackbone, ScoreRequest
+from memkit.backbones.hf.choose import Wish, choose
 from memkit.backbones.hf.lanes import Tree
 from memkit.errors import InvalidConfig, ModelRefused, ModelTimeout, ModelUnavailable
 from memkit.models import Bank, MemoryRecord, Turn
@@ -137,6 +138,19 @@ def test_sampling_frequencies_follow_the_logged_probabilities(model: HFBackbone)
     expected = float(torch.tensor(first.sampled_logprobs).sum().exp())
     assert 0.001 < expected < 0.999
     assert abs(share - expected) < 4 * (expected * (1 - expected) / len(replies)) ** 0.5
+
+
+def test_draws_follow_the_law_and_hang_on_nobody_else() -> None:
+    logits = torch.randn(1, 12, generator=torch.Generator().manual_seed(1))
+    allowed = torch.arange(12).numpy() % 3 > 0
+    sampling, count = Sampling(temperature=0.7, seed=5), 100_000
+    wishes = [Wish(sampling, f"k{number}", 3, allowed) for number in range(count)]
+    found = choose(logits.expand(count, -1), wishes)
+    drawn = torch.bincount(torch.tensor([one.token for one in found]), minlength=12) / count
+    law = torch.softmax(logits[0].masked_fill(~torch.from_numpy(allowed), -torch.inf) / 0.7, -1)
+    assert (drawn - law).abs().max() < 6e-3
+    assert found[0].sampled == pytest.approx(law[found[0].token].log().item(), abs=1e-5)
+    assert choose(logits, wishes[9:10])[0] == found[9]
 
 
 @pytest.mark.parametrize("max_tokens", [9, 13, 30])

@@ -1,14 +1,18 @@
-"""From logits to one token: mask, temperature, nucleus, noise, and what is logged of it.
+"""From logits to one token: mask, temperature, nucleus, one draw, and what is logged of it.
 
-A sampled token is the argmax of score + Gumbel noise, and the noise is a function of (seed, key, position) alone: who
-else is in the batch changes nothing. What a batch does change are the last bits of the logits, because matrix kernels
-sum in another order. A choice that such bits could turn is reported as `unsure`; the worker then recomputes that row
-by itself, without cache or padding, and decides on those logits, so that it ends alike alone and in any batch.
+A sampled token is where the draw falls in the cumulated probabilities, and the draw is one number that hangs on (seed,
+key, position) alone: who else is in the batch changes nothing. The host makes that number and reads the choices, once
+for all rows; everything as wide as the vocabulary stays where the model is.
+
+What a batch does change are the last bits of the logits, because matrix kernels sum in another order. A choice that such
+bits could turn is reported as `unsure`; the worker then recomputes that row by itself, without cache or padding, and
+decides on those logits, so that it ends alike alone and in any batch.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +25,9 @@ from memkit.seams.backbone import Sampling
 
 NEAR_TIE = 1e-4
 """Nats. Batched and lone float32 logits differ by about 1e-6 to 1e-5; closer scores than this are decided afresh."""
+_EDGE = 1e-5
+"""Of the cumulated probability: the same bits move its edges by no more."""
+_TABLES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,60 +55,83 @@ class Choice:
     """Whether the grammar allows what would have been chosen without it; None when not watched."""
 
 
-def gumbel(sampling: Sampling, key: str, position: int, size: int) -> NDArray[np.float32]:
-    """Noise for one position: a counter-based generator, so no earlier draw matters."""
-    name = hashlib.sha256(f"{sampling.seed}\x00{key}".encode("utf-8", errors="surrogatepass")).digest()
-    source = np.random.Philox(key=int.from_bytes(name[:16], "little"), counter=[0, 0, position, 0])
-    uniform = (source.random_raw(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53 + 2.0**-54
-    return (-np.log(-np.log(uniform))).astype(np.float32)
+class Tables:
+    """What grammars allow, as the device holds it: a table goes there once."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[int, tuple[NDArray[np.bool_], Any]] = OrderedDict()
+
+    def stack(self, wishes: Sequence[Wish], logits: Any) -> Any:
+        every = torch.ones(logits.shape[-1], dtype=torch.bool, device=logits.device)
+        return torch.stack([every if one.allowed is None else self._send(one.allowed, logits) for one in wishes])
+
+    def _send(self, table: NDArray[np.bool_], logits: Any) -> Any:
+        held = self._known.get(id(table))
+        if held is None:  # the table is kept with its copy, so that its id stays its own
+            held = self._known[id(table)] = (table, torch.from_numpy(table).to(logits.device))
+            if len(self._known) > _TABLES:
+                self._known.popitem(last=False)
+        return held[1]
 
 
-def choose(logits: Any, wishes: Sequence[Wish], *, near_tie: float = NEAR_TIE) -> list[Choice]:
+def draw(sampling: Sampling, key: str, position: int) -> float:
+    """A number in (0, 1) for one position, of which no earlier one knows."""
+    name = f"{sampling.seed}\x00{key}\x00{position}".encode("utf-8", errors="surrogatepass")
+    return (int.from_bytes(hashlib.sha256(name).digest()[:5], "little") + 0.5) / 2.0**40
+
+
+def choose(
+    logits: Any, wishes: Sequence[Wish], *, near_tie: float = NEAR_TIE, tables: Tables | None = None
+) -> list[Choice]:
     """`logits`: rows × vocabulary, float32, on any device. With `near_tie=0` equal scores go to the lowest token."""
-    size = logits.shape[-1]
-    raw = torch.log_softmax(logits, dim=-1)
-    masked = logits
+    device, allowed, masked = logits.device, None, logits
     if any(wish.allowed is not None for wish in wishes):
-        tables = [np.ones(size, dtype=np.bool_) if wish.allowed is None else wish.allowed for wish in wishes]
-        masked = logits.masked_fill(~torch.from_numpy(np.stack(tables)).to(logits.device), -torch.inf)
+        allowed = (tables or Tables()).stack(wishes, logits)
+        masked = logits.masked_fill(~allowed, -torch.inf)
+    best = masked.max(dim=-1).values
+    tied = masked >= (best - near_tie).unsqueeze(-1)
+    tokens = tied.int().argmax(dim=-1) if near_tie == 0 else masked.argmax(dim=-1)
+    unsure = (tied.sum(dim=-1) > 1) & (near_tie > 0)
+    free = logits.argmax(dim=-1)
+    sampled = torch.zeros(len(wishes), device=device)
     warm = [row for row, wish in enumerate(wishes) if wish.sampling.temperature > 0]
-    scores, behaviour, unsure, noise = masked, None, [False] * len(wishes), None
     if warm:
-        at = torch.tensor(warm, device=logits.device)
-        heat = torch.tensor([[wishes[row].sampling.temperature] for row in warm], device=logits.device)
-        noise = _noise([wishes[row] for row in warm], size).to(logits.device)
-        nucleus, doubtful = _nucleus(masked[at] / heat, [wishes[row].sampling.top_p for row in warm], near_tie)
-        behaviour = torch.log_softmax(nucleus, dim=-1)
-        scores = masked.clone()
-        scores[at] = (nucleus + noise) * heat  # back in units of logits, where the margin is measured
-        for row, doubt in zip(warm, doubtful, strict=True):
-            unsure[row] = doubt
-    best = scores.max(dim=-1).values
-    tied = scores >= (best - near_tie).unsqueeze(-1)
-    tokens = tied.int().argmax(dim=-1) if near_tie == 0 else scores.argmax(dim=-1)
-    crowded = (tied.sum(dim=-1) > 1).tolist() if near_tie else [False] * len(wishes)
-    raws = raw.gather(-1, tokens.unsqueeze(-1)).squeeze(-1).tolist()
-    chosen: list[int] = tokens.tolist()
-    sampled = [0.0] * len(wishes)
-    if behaviour is not None:
-        for index, row in enumerate(warm):
-            sampled[row] = float(behaviour[index, chosen[row]])
-    natural = _natural(logits, wishes, warm, noise)
+        mine = [wishes[row] for row in warm]
+        at = torch.tensor(warm, device=device)
+        heat = torch.tensor([[one.sampling.temperature] for one in mine], device=device)
+        drawn = torch.tensor([[draw(one.sampling, one.key, one.position)] for one in mine], dtype=torch.float64)
+        drawn = drawn.to(device)
+        nucleus, doubtful = _nucleus(masked[at] / heat, [one.sampling.top_p for one in mine], near_tie)
+        tokens[at], sampled[at], close = _fall(nucleus, drawn)
+        unsure[at] = (doubtful | close) & (near_tie > 0)
+        if any(one.watch and one.allowed is not None for one in mine):
+            free[at] = _fall(logits[at] / heat, drawn)[0]
+    raw = logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(dim=-1)
+    natural = torch.ones_like(unsure) if allowed is None else allowed.gather(-1, free.unsqueeze(-1)).squeeze(-1)
+    found = torch.stack([tokens.double(), raw.double(), sampled.double(), unsure.double(), natural.double()])
     return [
-        Choice(chosen[row], raws[row], sampled[row], unsure[row] or bool(crowded[row]), natural[row])
-        for row in range(len(wishes))
+        Choice(int(token), raw, sampled, bool(open_), bool(valid) if wish.watch and wish.allowed is not None else None)
+        for wish, token, raw, sampled, open_, valid in zip(wishes, *found.tolist(), strict=True)
     ]
 
 
-def _noise(wishes: Sequence[Wish], size: int) -> Any:
-    return torch.from_numpy(np.stack([gumbel(wish.sampling, wish.key, wish.position, size) for wish in wishes]))
+def _fall(scaled: Any, drawn: Any) -> tuple[Any, Any, Any]:
+    """Where the draws fall; log p of what they fall on; and whether they fall close to an edge."""
+    every = torch.log_softmax(scaled, dim=-1)
+    edges = every.exp().cumsum(dim=-1, dtype=torch.float64)
+    goal = drawn * edges[:, -1:]
+    token = torch.searchsorted(edges, goal, right=True).clamp(max=scaled.shape[-1] - 1)
+    chosen = every.gather(-1, token)
+    upper = edges.gather(-1, token)
+    close = torch.minimum(upper - goal, goal - (upper - chosen.double().exp())) < _EDGE
+    return token.squeeze(-1), chosen.squeeze(-1), close.squeeze(-1)
 
 
-def _nucleus(scaled: Any, shares: Sequence[float], near_tie: float) -> tuple[Any, list[bool]]:
+def _nucleus(scaled: Any, shares: Sequence[float], near_tie: float) -> tuple[Any, Any]:
     """The smallest set of most likely tokens that reaches the share, others at -inf; and per row, whether last bits
     could change that set."""
     if all(share >= 1 for share in shares):
-        return scaled, [False] * len(shares)
+        return scaled, torch.zeros(len(shares), dtype=torch.bool, device=scaled.device)
     order = torch.sort(torch.softmax(scaled, dim=-1), dim=-1, descending=True, stable=True)
     before = order.values.cumsum(dim=-1) - order.values
     share = torch.tensor(shares, device=scaled.device).unsqueeze(-1)
@@ -113,15 +143,4 @@ def _nucleus(scaled: Any, shares: Sequence[float], near_tie: float) -> tuple[Any
     beyond = order.values.gather(-1, last.clamp(max=scaled.shape[-1] - 1))
     doubtful |= ((edge - beyond).abs() <= near_tie * edge).squeeze(-1) & (share < 1).squeeze(-1)
     keep = torch.zeros_like(kept).scatter(-1, order.indices, kept)
-    return scaled.masked_fill(~keep, -torch.inf), [bool(doubt) and near_tie > 0 for doubt in doubtful.tolist()]
-
-
-def _natural(logits: Any, wishes: Sequence[Wish], warm: list[int], noise: Any) -> list[bool | None]:
-    verdicts: list[bool | None] = [None] * len(wishes)
-    for row, wish in enumerate(wishes):
-        if wish.watch and wish.allowed is not None:
-            free = logits[row]
-            if row in warm:
-                free = free / wish.sampling.temperature + noise[warm.index(row)]
-            verdicts[row] = bool(wish.allowed[int(free.argmax())])
-    return verdicts
+    return scaled.masked_fill(~keep, -torch.inf), doubtful

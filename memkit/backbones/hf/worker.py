@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from memkit.backbones.hf.choose import NEAR_TIE, Choice, Wish, choose
+from memkit.backbones.hf.choose import NEAR_TIE, Choice, Tables, Wish, choose
 from memkit.backbones.hf.lanes import Lane
 from memkit.backbones.hf.masks import GrammarMask, Spot
 from memkit.errors import MemkitError, ModelTimeout, ModelUnavailable
@@ -100,6 +100,7 @@ class Worker:
     def __init__(self, *, max_batch: int, window_s: float, threads: int | None, prefill_tokens: int = 4096) -> None:
         self._max_batch, self._window_s, self._threads = max_batch, window_s, threads
         self._prefill_tokens = prefill_tokens
+        self._tables = Tables()
         self._wake = threading.Condition()
         self._arrived: deque[Job] = deque()
         self._calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
@@ -244,7 +245,7 @@ class Worker:
         jobs = [lane.rows[slot] for slot in slots]
         try:
             wishes = [job.wish() for job in jobs]
-            choices = self._settle(lane, jobs, wishes, choose(logits, wishes, near_tie=_near_tie(lane)))
+            choices = self._settle(lane, jobs, wishes, choose(logits, wishes, near_tie=_near_tie(lane), tables=self._tables))
         except Exception as error:
             self._break(lane, error)
             return
