@@ -50,7 +50,7 @@ TRAINER_LAYERS = (
     {"ranker"},
     {"evaluate"},
     {"cli"},
-    {"lab"},
+    {"lab", "__main__"},
 )
 TRAINER_LAYER = {room: number for number, rooms in enumerate(TRAINER_LAYERS) for room in rooms}
 INTO_THE_LAB = {

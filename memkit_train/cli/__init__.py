@@ -11,10 +11,19 @@ def main() -> None:
     from memkit.errors import MemkitError, MissingExtra
     from memkit_train.cli.app import app
     from memkit_train.errors import DataError, TrainError, resources
+    from memkit_train.learn import processes
 
     try:
         with resources("it was not a training step"):
-            app(standalone_mode=True)
+            if not processes.is_first():
+                processes.follow()
+                return
+            try:
+                app(standalone_mode=True)
+            except SystemExit as ended:
+                if not ended.code:
+                    processes.dismiss()
+                raise
     except DataError as error:
         fail(error)
         sys.exit(2)

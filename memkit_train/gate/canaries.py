@@ -29,6 +29,8 @@ _NAMES = ("Quentin", "Ottilie", "Barnaby", "Xanthe", "Ludovic", "Philippa", "Cas
 _THINGS = ("locker", "safe", "alarm", "garage")
 _AT = datetime(2025, 1, 1, tzinfo=UTC)
 _BATCH = 250
+_KEYS, _LOGITS = 1 << 16, 1 << 27
+"""Prompt tokens whose keys and values are copied at once, and numbers that logits may have: half a GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +116,16 @@ def _rank(model: Any, tokenizer: Any, prompter: Prompter, canary: Canary, count:
     read = model(input_ids=known[:, :-1], use_cache=True).past_key_values
     whole = [_ids(tokenizer, f"{canary.prefix}{secret}") for secret in (canary.secret, *others)]
     scores: list[float] = []
-    for start in range(0, len(whole), _BATCH):
-        scores += _score(model, prompt[-1], read, whole[start : start + _BATCH])
+    size = _size_batch(model, len(prompt), max(map(len, whole)))
+    for start in range(0, len(whole), size):
+        scores += _score(model, prompt[-1], read, whole[start : start + size])
     return 1 + sum(score > scores[0] for score in scores[1:])
+
+
+def _size_batch(model: Any, prompt: int, reply: int) -> int:
+    """Alternatives that are scored at once: each takes the prompt's cache, and a vocabulary for every token."""
+    vocabulary = model.config.get_text_config().vocab_size
+    return max(1, min(_BATCH, _KEYS // prompt, _LOGITS // (vocabulary * (reply + 1))))
 
 
 def _score(model: Any, last: int, read: Any, part: Sequence[Sequence[int]]) -> list[float]:

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import random
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from memkit.backbones.hf import checkpoint
 from memkit.backbones.hf.quiet import without_bars
 from memkit_train.errors import NoRows, OtherData, WrongVocabulary, resources
 from memkit_train.learn import lora
+from memkit_train.learn.rates import rate_for
 from memkit_train.learn.result import AdapterResult
 from memkit_train.learn.seeding import reproducible
 from memkit_train.learn.texts import TokenReader, short
@@ -34,14 +35,15 @@ _PLACE = frozenset({"output", "resume", "report_to", "save_steps", "log_steps"})
 class RunConfig:
     output: Path | str
     """Gets `adapter/` and `checkpoints/`."""
-    lr: float = 1e-3
+    lr: float | None = None
+    """None: by the size of the model (rates.py)."""
     epochs: int = 3
     batch: int = 16
     """Rows per optimiser step. Small: the good decisions of a night are hundreds, and a dozen steps change no habit."""
     micro_batch: int = 16
     """Rows per forward pass, at most."""
-    warmup: float = 0.0
-    """Share of the steps over which the learning rate rises."""
+    warmup: float | None = None
+    """Share of the steps over which the learning rate rises. None: by the size of the model."""
     schedule: str = "linear"
     seed: int = 0
     lora: lora.LoraSpec = field(default_factory=lora.LoraSpec)
@@ -141,16 +143,17 @@ def mix_in(rows: Sequence[T], replay: Sequence[T], share: float, seed: int) -> l
     return [*rows, *copies, *random.Random(seed).sample(list(replay), wanted - len(copies))]
 
 
-def arguments(config: RunConfig, steps: int) -> TrainingArguments:
-    """One pass over rows that are already in order."""
+def arguments(config: RunConfig, steps: int, parameters: int) -> TrainingArguments:
+    """One pass over rows that are already in order. `parameters`: of the model, its adapter left out or not."""
+    usual = rate_for(parameters, "imitation")
     cuda = torch.cuda.is_available() and config.device != "cpu"
     return training_arguments(
         checkpoints(config),
         steps=steps,
-        learning_rate=config.lr,
+        learning_rate=usual.lr if config.lr is None else config.lr,
         lr_scheduler_type=config.schedule,
         seed=config.seed,
-        warmup_steps=round(config.warmup * steps),
+        warmup_steps=round((usual.warmup if config.warmup is None else config.warmup) * steps),
         gradient_checkpointing=config.gradient_checkpointing,
         bf16=cuda and config.dtype in ("auto", "bfloat16"),
         use_cpu=not cuda,
@@ -165,21 +168,29 @@ def checkpoints(config: RunConfig) -> Path:
     return Path(config.output) / "checkpoints"
 
 
+def last_checkpoint(config: RunConfig) -> str | None:
+    folder = checkpoints(config)
+    return get_last_checkpoint(str(folder)) if config.resume and folder.is_dir() else None
+
+
 def fit(
     trainer: Any,
     made: Setup,
     config: RunConfig,
     prepared: Prepared,
     callbacks: Sequence[TrainerCallback],
+    share: Callable[[], None],
 ) -> AdapterResult:
-    """Train (or go on), save, report. Nothing is printed: progress is for callbacks."""
+    """Train (or go on), save, report. Nothing is printed: progress is for callbacks. `share`: tells other processes to
+    train along."""
     for callback in callbacks:
         trainer.add_callback(callback)
     folder = checkpoints(config)
-    last = get_last_checkpoint(str(folder)) if config.resume and folder.is_dir() else None
+    last = last_checkpoint(config)
     _mark(folder, config, prepared.rows, resuming=last is not None)
     adapter = Path(config.output) / "adapter"
     with resources(f"method.micro_batch={config.micro_batch}"):
+        share()
         trainer.train(resume_from_checkpoint=last)
         digest = lora.save(made.model, adapter)
     metrics: dict[str, float] = {}

@@ -14,20 +14,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from transformers import TrainerCallback
 
 from memkit_train.errors import NoRows
+from memkit_train.learn import processes
 from memkit_train.learn.objective import Objective
 from memkit_train.learn.run import (
     AdapterResult,
     Prepared,
     RunConfig,
+    Setup,
     arguments,
     fit,
     fitting,
     in_order,
+    last_checkpoint,
     mix_in,
     readable,
     setup,
@@ -94,15 +98,26 @@ def train(
 ) -> AdapterResult:
     with setup(base, parent, config) as made:
         prepared = prepare(dataset, made.reader, config, replay=replay, planted=planted)
-        steps = [prepared.rows[at : at + config.batch] for at in range(0, len(prepared.rows), config.batch)]
-        trainer = RowTrainer(
-            made.model,
-            FixedSteps([[imitate(row) for row in rows] for rows in steps]),
-            OBJECTIVE,
-            arguments(config, prepared.steps),
-            most_rows=config.micro_batch,
-        )
-        return fit(trainer, made, config, prepared, callbacks)
+        trainer = _trainer(made, config, prepared)
+        share = partial(processes.ask, _train_along, str(base), parent, config, prepared)
+        return fit(trainer, made, config, prepared, callbacks, share)
+
+
+def _train_along(base: str, parent: Path | str | None, config: SftConfig, prepared: Prepared) -> None:
+    """In another process: the same rows, of which it takes its share."""
+    with setup(base, parent, config) as made:
+        _trainer(made, config, prepared).train(resume_from_checkpoint=last_checkpoint(config))
+
+
+def _trainer(made: Setup, config: SftConfig, prepared: Prepared) -> RowTrainer:
+    steps = [prepared.rows[at : at + config.batch] for at in range(0, len(prepared.rows), config.batch)]
+    return RowTrainer(
+        made.model,
+        FixedSteps([[imitate(row) for row in rows] for rows in steps]),
+        OBJECTIVE,
+        arguments(config, prepared.steps, made.model.num_parameters()),
+        most_rows=config.micro_batch,
+    )
 
 
 def imitate(row: TokenRow) -> Row:

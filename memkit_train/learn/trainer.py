@@ -38,6 +38,7 @@ from memkit_train.learn.steps import StepSource
 from memkit_train.rows import Row
 
 SOURCE_STATE, VALUE_HEAD = "memkit_source.json", "memkit_value_head.safetensors"
+TOKENS = 8192
 LOGITS = 1 << 27
 """Numbers that the logits of a sheet may have: half a GB, and about twice that again while gradients are computed."""
 N = TypeVar("N", int, float)
@@ -53,7 +54,7 @@ class RowTrainer(Trainer):
         objective: Objective,
         args: TrainingArguments,
         *,
-        token_budget: int = 8192,
+        token_budget: int = TOKENS,
         most_rows: int | None = None,
         value_head: bool = False,
         callbacks: Sequence[TrainerCallback] = (),
@@ -100,7 +101,7 @@ class RowTrainer(Trainer):
     def training_step(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
         model.train()
         rows: Sequence[Row] = inputs["rows"]
-        total = torch.zeros((), device=self.args.device)
+        total: Any = torch.zeros((), device=self.args.device)
         if not rows:
             return total
         tokens = sum(row.weight * len(row.completion_ids) for row in rows)
@@ -120,6 +121,8 @@ class RowTrainer(Trainer):
                     loss = self._loss(model, batch, scale)
                 self.accelerator.backward(loss * self.accelerator.num_processes)
             total += loss.detach()
+        if self.accelerator.num_processes > 1:  # so that all of them see what one of them saw
+            total = self.accelerator.reduce(total, "sum")
         if not math.isfinite(total.item()):
             raise Diverged(
                 f"the loss became {total.item()} in step {self.state.global_step}",

@@ -97,7 +97,9 @@ class MethodConfig(Section):
     polish: bool = False
     """After imitation, reinforcement learning from replayed states of the same log, as the `online` section says."""
     lr: Annotated[float, Field(gt=0)] | None = None
-    """None: the method's own default."""
+    """None: by the size of the model: 1e-3 below 50M parameters, 2e-4 below 3B, 1e-4 above."""
+    warmup: Share | None = None
+    """Share of the steps over which the rate rises. None: 0.03 from 50M parameters on, else 0."""
     epochs: Annotated[int, Field(ge=1)] | None = None
     """None: three."""
     batch: Annotated[int, Field(ge=1)] | None = None
@@ -122,7 +124,7 @@ class MethodConfig(Section):
 
     def options(self) -> dict[str, Any]:
         """What was set, for the method's own configuration."""
-        names = ("lr", "epochs", "batch", "micro_batch", "max_tokens", "replay_share", "half_life_days")
+        names = ("lr", "warmup", "epochs", "batch", "micro_batch", "max_tokens", "replay_share", "half_life_days")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ from memkit.errors import InvalidConfig
 from memkit.models import JSON
 from memkit_train.credit.questions import ENOUGH, ENOUGH_USERS
 from memkit_train.errors import DataError
+from memkit_train.learn.rates import FAR, Kind, rate_for
 from memkit_train.retrain.collect import SERVED, Collected, collect, open_source, sides
 from memkit_train.retrain.config import TrainConfig
 from memkit_train.retrain.rendered import list_imitated
@@ -32,6 +32,12 @@ FLOPS = {"cuda": 1.5e14, "cpu": 2e10}
 40 % use, and one CPU thread."""
 _PASSES = 4
 """Operations per token and parameter: forward, and backward through a frozen base."""
+_OF_HIDDEN, _OF_INNER = 36, 4
+"""Numbers that a token leaves in a layer, in widths of the stream and of the block between."""
+_OF_LOGITS = 20
+"""Bytes of a logit: itself, and what its gradient is made of."""
+_LOOKED_AT = 16
+"""Steps whose sheets are laid out."""
 Level = Literal["ok", "warning", "error"]
 
 
@@ -76,6 +82,7 @@ def plan(config: TrainConfig) -> Plan:
     folder, model, findings = _model(config)
     tokenizer: Any = tokenizer_of(str(folder))
     findings += _template(tokenizer)
+    findings += _rates(config, _parameters(folder))
     if "online" in config.model_fields_set:
         findings.append(_online(config, model, _parameters(folder), device))
     if config.data.world is not None:
@@ -192,7 +199,7 @@ def _sized(
         max((len(row.prompt_ids) + len(row.completion_ids) for row in rows), default=0),
         parameters,
         extra,
-        round(_memory(config, model, parameters, extra, seen, device) / 1e9, 2),
+        round(_memory(config, model, parameters, extra, prepared, device) / 1e9, 2),
         round(_PASSES * tokens * parameters / FLOPS[device] / 60, 1),
         device,
         tuple(findings),
@@ -297,6 +304,24 @@ def _template(tokenizer: Any) -> list[PlanFinding]:
     return found
 
 
+def _rates(config: TrainConfig, parameters: int) -> list[PlanFinding]:
+    """The rates that the run would learn at, and whether one that was set is far from what such a model bears."""
+    chosen: list[tuple[str, Kind, float | None]] = [("method.lr", "imitation", config.method.lr)]
+    if "online" in config.model_fields_set:
+        chosen.append(("online.lr", "reinforcement", config.online.lr))
+    found: list[PlanFinding] = []
+    for key, kind, lr in chosen:
+        usual = rate_for(parameters, kind)
+        if lr is None:
+            found.append(PlanFinding("ok", f"{key}: {usual.lr:g}, warm-up {usual.warmup:.0%}, by the model's size"))
+        elif not 1 / FAR <= lr / usual.lr <= FAR:
+            told = f"{key} is {lr:g}, {lr / usual.lr:.2g} times what is usual for {parameters:,} parameters"
+            found.append(
+                PlanFinding("warning", told, f"leave it out, which takes {usual.lr:g}, or watch the first steps")
+            )
+    return found
+
+
 def _parameters(folder: Path) -> int:
     """From the headers of the tensor files."""
     total = 0
@@ -322,16 +347,29 @@ def _adapter_parameters(model: JSON, rank: int) -> int:
 
 
 def _memory(
-    config: TrainConfig, model: JSON, parameters: int, extra: int, sizes: Sequence[tuple[int, int]], device: str
+    config: TrainConfig, model: JSON, parameters: int, extra: int, prepared: Prepared | None, device: str
 ) -> float:
-    """Weights, the adapter with its optimiser, activations of one micro-batch, and its logits in full precision."""
+    """Weights, the adapter with its optimiser, and the largest sheet of the first steps: what its tokens leave in each
+    layer until gradients are computed, and its logits."""
+    from memkit_train.learn.sft import imitate
+    from memkit_train.learn.sheets import lay_out
+    from memkit_train.learn.trainer import LOGITS, TOKENS
+
     width = 4 if device == "cpu" or config.model.dtype == "float32" else 2
-    longest = max((a + b for a, b in sizes), default=0)
-    rows = config.method.micro_batch or 16
-    per_token = model.get("num_hidden_layers", 0) * model.get("hidden_size", 0) * width
-    activations = longest * rows * per_token * (2 if config.method.gradient_checkpointing else 17)
-    logits = longest * rows * model.get("vocab_size", 0) * 8
-    return parameters * width + extra * 16 + activations + logits
+    layers, hidden = model.get("num_hidden_layers", 0), model.get("hidden_size", 0)
+    vocabulary = model.get("vocab_size", 1)
+    batch, most = config.method.batch or 16, config.method.micro_batch or 16
+    rows = [] if prepared is None else [imitate(row) for row in prepared.rows[: _LOOKED_AT * batch]]
+    sheets = [
+        sheet
+        for start in range(0, len(rows), batch)
+        for sheet in lay_out(rows[start : start + batch], tokens=TOKENS, scored=max(1, LOGITS // vocabulary), most=most)
+    ]
+    per_layer = _OF_HIDDEN * hidden + _OF_INNER * model.get("intermediate_size", 0)
+    kept = layers * hidden + per_layer if config.method.gradient_checkpointing else layers * per_layer
+    tokens = max((len(sheet.ids) for sheet in sheets), default=0)
+    scored = max((sheet.scored for sheet in sheets), default=0)
+    return parameters * width + extra * 16 + tokens * kept * width + scored * vocabulary * _OF_LOGITS
 
 
 def _device(config: TrainConfig) -> str:

@@ -8,8 +8,8 @@ The engine's module tree shares every tensor with the tree that `RowTrainer` cha
 and nothing is stale: raw log-probs (T = 1, no mask) of a sample are those that the trainer computes for the same ids.
 Each publication has a name of its own, because what the engine keeps (prefixes) belongs to the weights of one moment.
 
-This is the in-process engine: one model, one process. With FSDP or several machines the trainer's tensors are not whole
-in any process; TRL brings its own rollouts then (stock.py).
+This is the in-process engine: one model, in the process that samples; others may share the sheets of a step. With FSDP
+the trainer's tensors are not whole in any process, so it could not decode.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +23,7 @@ import torch
 from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
+from memkit.backbones.hf import checkpoint
 from memkit.embedders import make_embedder
 from memkit.engine.served_with import ServedWith
 from memkit.models import JSON, digest
@@ -32,7 +33,10 @@ from memkit_train.files.run_folder import RunFolder, Tick
 from memkit_train.lab.worlds import Episode
 from memkit_train.learn import lora
 from memkit_train.learn.objective import Objective
+from memkit_train.learn.processes import FollowingSteps, LeadingSteps, ask
+from memkit_train.learn.rates import rate_for
 from memkit_train.learn.seeding import reproducible
+from memkit_train.learn.steps import StepSource
 from memkit_train.learn.trainer import RowTrainer, training_arguments
 from memkit_train.replay.env import Env
 from memkit_train.rl.acting import Acting, Stopwatch
@@ -40,7 +44,7 @@ from memkit_train.rl.algorithms import grpo, logo, ppo
 from memkit_train.rl.answering import Answering
 from memkit_train.rl.decisions import Decisions
 from memkit_train.rl.judge import AnswerExam, DecisionExam, Exam, Judge, Marks
-from memkit_train.rl.learner import Learner, learner
+from memkit_train.rl.learner import learner
 from memkit_train.rl.pool import Pool
 from memkit_train.rl.scoring import others, scoring
 from memkit_train.rl.settings import OnlineSettings, Stage
@@ -196,17 +200,20 @@ class _Stage:
             source = OnlineSource(one, acting, sampler, self.settings, steps=self.stage.steps)
             judge = Judge(_examined(exam, source), one.model, self.folder / "best", self.settings.stop, self._note)
             source.judge = judge
-            trainer = self._trainer(one, source, judge)
+            leading = LeadingSteps(source)
+            writer = _Writer(self.run, self.tick, self.offset, self.folder.name)
+            trainer = self._trainer(one.model, leading, [Timekeeper(source), judge, writer])
             source.trainer = trainer
             if isinstance(sampler, Decisions):
                 sampler.values = trainer.predict_values
-            last = get_last_checkpoint(str(self._checkpoints)) if self._checkpoints.is_dir() else None
             status: Status = "trained"
             why = f"{self.stage.steps} steps"
+            ask(_train_along, replace(self, run=RunFolder(self.folder, {}), tick=None), str(base), parent)
             try:
-                trainer.train(resume_from_checkpoint=last)
+                trainer.train(resume_from_checkpoint=self._last)
             except (Collapsed, Diverged) as error:
                 status, why = "collapsed", str(error)
+            leading.finish()
             steps = trainer.state.global_step
             if judge.stopped:
                 status, why = "stopped early", f"nothing better since step {judge.best[0]}, at step {steps}"
@@ -228,9 +235,23 @@ class _Stage:
                 "generated": source.generated,
             }
 
+    def train_along(self, base: str, parent: Path | None) -> None:
+        """In another process: its share of every step that the first one samples."""
+        machine = self.machine
+        with reproducible(self.seed):
+            loaded = checkpoint.load(checkpoint.find(base), dtype=machine.dtype, device=machine.device)
+            model = lora.attach(loaded.model, self.spec, parent=parent, seed=self.seed)
+            if machine.gradient_checkpointing:
+                model.enable_input_require_grads()
+            self._trainer(model, FollowingSteps(self.stage.steps), []).train(resume_from_checkpoint=self._last)
+
     @property
     def _checkpoints(self) -> Path:
         return self.folder / "checkpoints"
+
+    @property
+    def _last(self) -> str | None:
+        return get_last_checkpoint(str(self._checkpoints)) if self._checkpoints.is_dir() else None
 
     def _makes(
         self, env: Env, acting: Acting, talks: Sequence[Talk], heldout: Sequence[Talk], episodes: Sequence[Episode]
@@ -252,14 +273,16 @@ class _Stage:
             return Whole(env, askable(talks), scores, chosen, self.seed), exam
         return Decisions(env, Pool(env, talks, chosen, self.seed), scores, chosen, self.seed), exam
 
-    def _trainer(self, one: Learner, source: OnlineSource, judge: Judge) -> RowTrainer:
+    def _trainer(self, model: Any, source: StepSource, callbacks: Sequence[TrainerCallback]) -> RowTrainer:
         machine, period = self.machine, self.settings.period
         every = -(-machine.save_steps // period) * period
         cuda = torch.cuda.is_available() and machine.device != "cpu"
+        usual = rate_for(model.num_parameters(), "reinforcement")
         arguments = training_arguments(
             self._checkpoints,
             steps=self.stage.steps,
-            learning_rate=self.settings.lr,
+            learning_rate=usual.lr if self.settings.lr is None else self.settings.lr,
+            warmup_steps=round(usual.warmup * self.stage.steps),
             seed=self.seed,
             lr_scheduler_type=self.settings.schedule,
             report_to=machine.report_to,
@@ -269,15 +292,14 @@ class _Stage:
             save_strategy="steps" if every else "no",
             save_steps=every or 500,
         )
-        writer = _Writer(self.run, self.tick, self.offset, self.folder.name)
         return RowTrainer(
-            one.model,
+            model,
             source,
             OBJECTIVES[self.settings.algorithm],
             arguments,
             token_budget=self.settings.token_budget,
             value_head=self.settings.algorithm == "ppo",
-            callbacks=[Timekeeper(source), judge, writer],
+            callbacks=callbacks,
         )
 
     def _note(self, step: int, marks: Marks) -> None:
@@ -285,6 +307,10 @@ class _Stage:
         self.run.log({"step": self.offset + step + 0.5, "stage": self.folder.name, "eval/score": marks.score, **found})
         if self.tick is not None:
             self.tick(f"{self.folder.name}", step, self.stage.steps, {"held out": marks.score})
+
+
+def _train_along(stage: _Stage, base: str, parent: Path | None) -> None:
+    stage.train_along(base, parent)
 
 
 class _Writer(TrainerCallback):

@@ -82,8 +82,8 @@ class OnlineSettings(Section):
     others: str = "base"
     """Frozen model of the other roles (extractor, …): base, `hf:…`, `openai:NAME`, or `world`, which hears every
     sentence of a generated world rightly. The usual split: the app's own LLM extracts, the adapter manages."""
-    lr: Annotated[float, Field(gt=0)] = 1e-3
-    """LoRA wants about ten times the rate of a full fine-tune."""
+    lr: Annotated[float, Field(gt=0)] | None = None
+    """None: by the size of the model: 1e-3 below 50M parameters, 2e-5 below 3B, 1e-5 above, these with a warm-up."""
     schedule: Literal["linear", "cosine", "constant"] = "linear"
     group: Annotated[int, Field(ge=2)] = 8
     """Alternatives of one state, or episodes of one conversation. ppo: one decision from each of more states."""

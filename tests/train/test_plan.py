@@ -120,3 +120,21 @@ def test_online_training_decodes_as_many_at_once_as_it_is_told(tmp_path: Path, m
     run: Any = SimpleNamespace(record={}, write=lambda: None, path=tmp_path)
     command.learn(load(None, ["data.world=closed,count=2", "model.base=x", "online.decode_batch=7"]), run)
     assert seen["machine"].batch == 7
+
+
+def test_a_rate_hangs_on_the_size_of_the_model_and_a_far_one_is_told(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged(monkeypatch)
+
+    def told(parameters: int, **sets: Any) -> list[tuple[str, str]]:
+        monkeypatch.setattr(planning, "_parameters", lambda _: parameters)
+        found = plan(config(store, tmp_path, **sets)).findings
+        return [(one.level, one.what) for one in found if ".lr" in one.what]
+
+    assert told(1_000_000) == [("ok", "method.lr: 0.001, warm-up 0%, by the model's size")]
+    assert told(1_500_000_000) == [("ok", "method.lr: 0.0002, warm-up 3%, by the model's size")]
+    ((level, what),) = told(7_000_000_000, **{"method.lr": 1e-3})
+    assert (level, "10 times" in what) == ("warning", True)
+    assert told(7_000_000_000, **{"method.lr": 2e-4}) == []
+    assert told(7_000_000_000, **{"online.states": 4})[1] == ("ok", "online.lr: 1e-05, warm-up 3%, by the model's size")

@@ -4,9 +4,9 @@ A sampled token is where the draw falls in the cumulated probabilities, and the 
 key, position) alone: who else is in the batch changes nothing. The host makes that number and reads the choices, once
 for all rows; everything as wide as the vocabulary stays where the model is.
 
-What a batch does change are the last bits of the logits, because matrix kernels sum in another order. A choice that such
-bits could turn is reported as `unsure`; the worker then recomputes that row by itself, without cache or padding, and
-decides on those logits, so that it ends alike alone and in any batch.
+What a batch does change are the last bits of the logits, because matrix kernels sum in another order. A choice that
+such bits could turn is reported as `unsure`; the worker then recomputes that row by itself, without cache or padding,
+and decides on those logits, so that it ends alike alone and in any batch.
 """
 
 from __future__ import annotations

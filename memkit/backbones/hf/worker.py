@@ -245,7 +245,9 @@ class Worker:
         jobs = [lane.rows[slot] for slot in slots]
         try:
             wishes = [job.wish() for job in jobs]
-            choices = self._settle(lane, jobs, wishes, choose(logits, wishes, near_tie=_near_tie(lane), tables=self._tables))
+            choices = self._settle(
+                lane, jobs, wishes, choose(logits, wishes, near_tie=_near_tie(lane), tables=self._tables)
+            )
         except Exception as error:
             self._break(lane, error)
             return
