@@ -49,8 +49,8 @@ TRAINER_LAYERS = (
     {"retrain"},
     {"ranker"},
     {"evaluate"},
-    {"cli"},
-    {"lab", "__main__"},
+    {"cli", "__main__"},
+    {"lab"},
 )
 TRAINER_LAYER = {room: number for number, rooms in enumerate(TRAINER_LAYERS) for room in rooms}
 INTO_THE_LAB = {

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from tests.bench import _models_data as data
 from tests.bench import _models_distil as distil
+from tests.bench import _models_zoo as zoo
 from tests.bench._results import record
 from tests.bench._rl_lab import guarded
 from tests.bench._table import Row
@@ -19,6 +20,10 @@ PARTS: Sequence[Callable[[bool], list[Row]]] = (
     data.label_rule,
     distil.json_log,
     distil.distilled,
+    zoo.architectures,
+    zoo.sampling,
+    zoo.shared_prompts,
+    zoo.processes,
 )
 
 
