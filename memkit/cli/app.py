@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from memkit.cli import adapters, copies, held, look, servers, show
+from memkit.cli import adapters, copies, held, look, schema, servers, show
 from memkit.cli.opening import open_store, there
 from memkit.errors import InvalidInput
 from memkit.models import to_json
@@ -27,6 +27,7 @@ _OTHERS = servers.serve, servers.proxy, servers.ui, copies.backup, copies.restor
 for command in _OTHERS:
     app.command()(command)
 app.command("held")(held.list_held)
+app.command("schema")(schema.print_schema)
 
 Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store.")]
 User = Annotated[str, typer.Option("--user", "-u", help="Whose memories.")]

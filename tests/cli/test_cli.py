@@ -228,3 +228,11 @@ def test_what_wrote_nothing_says_why(tmp_path: Path) -> None:
 
 def test_the_version_is_told(tmp_path: Path) -> None:
     assert memkit("--version", cwd=tmp_path) == (0, f"memkit {version('memkit')}\n", "")
+
+
+def test_the_statements_of_a_postgresql_store_are_printed_for_whoever_may_run_them(tmp_path: Path) -> None:
+    code, out, _ = memkit("schema", "--schema", "shop", cwd=tmp_path)
+    assert (code, out.splitlines()[2]) == (0, "CREATE SCHEMA IF NOT EXISTS shop;")
+    assert "CREATE TABLE shop.ops" in out
+    assert all(line.endswith(";") for line in out.splitlines()[1:]), "nothing is wrapped"
+    assert memkit("schema", "--schema", "shop; DROP", cwd=tmp_path)[0] == 2
