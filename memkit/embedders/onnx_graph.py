@@ -85,7 +85,7 @@ class _Graph:
         self._constants: list[tuple[bytes, memoryview]] = []
 
     def constant(self, name: str, value: NDArray[np.float32]) -> None:
-        raw = memoryview(np.ascontiguousarray(value, dtype="<f4")).cast("B")
+        raw = np.ascontiguousarray(value, dtype="<f4").data.cast("B")
         dims = b"".join(_integer(1, size) for size in value.shape)
         self._constants.append((dims + _integer(2, _FLOAT) + _string(8, name) + _head(9, len(raw)), raw))
 
