@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -41,10 +42,11 @@ async def read_form(request: Request) -> dict[str, str]:
         raise Declined(400, "the form cannot be read", fix="send UTF-8, percent-encoded") from None
 
 
-def tenant_of(request: Request, tenants: Tenants) -> Tenant:
+def tenant_of(request: Request, tenants: Tenants, schemes: Collection[str] = ("bearer",)) -> Tenant:
     """Whom the request's token speaks for."""
     given = request.headers.getlist("authorization")
-    tenant = tenants.of_bearer(given[0]) if len(given) == 1 else None
+    scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+    tenant = tenants.of_token(token.strip()) if scheme.lower() in schemes else None
     if tenant is None:
         raise Declined(
             401,

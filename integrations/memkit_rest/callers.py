@@ -8,30 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.requests import Request
-
 from memkit import Memory
-from memkit.net.tenants import Tenant, Tenants
+from memkit.net.tenants import Tenant
 from memkit_http import Declined
 from memkit_plug.bound import refuse_others
 
 NARROW = {"add", "search", "context", "answer", "list", "profile", "deleteAll"}
 """Calls whose verb takes the agent itself."""
-
-
-def caller_of(request: Request, tenants: Tenants) -> Tenant:
-    """`Authorization: Bearer TOKEN`, or `Token TOKEN` as mem0's clients write it."""
-    given = request.headers.getlist("authorization")
-    scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-    tenant = tenants.of_token(token.strip()) if scheme.lower() in ("bearer", "token") and token.strip() else None
-    if tenant is None:
-        raise Declined(
-            401,
-            "this call carries no token that is known here",
-            fix="send Authorization: Bearer TOKEN",
-            headers={"www-authenticate": "Bearer"},
-        )
-    return tenant
 
 
 def settle_scope(who: Tenant, user_id: str | None, agent_id: str | None) -> tuple[str, str | None]:

@@ -19,15 +19,17 @@ from starlette.routing import Route
 from memkit import Memory
 from memkit.errors import MemkitError
 from memkit.net.tenants import Tenant, Tenants
-from memkit_http import Declined, bind, listen, make_app, problem_of, read_json, show_problem
+from memkit_http import Declined, bind, listen, make_app, problem_of, read_json, show_problem, tenant_of
 from memkit_rest import mem0
-from memkit_rest.callers import Rate, caller_of, refuse_beyond_agent, settle_scope
+from memkit_rest.callers import Rate, refuse_beyond_agent, settle_scope
 from memkit_rest.calls import BASE, CALLS, Offer
 from memkit_rest.openapi import describe
 from memkit_rest.wire import AnswerRequest, Scoped, Wire
 
 T = TypeVar("T")
 THREADS = 64
+SCHEMES = ("bearer", "token")
+"""mem0's clients write `Token`."""
 BODY_DEADLINE_S = 30.0
 SAY_WAITING_S = 10.0
 
@@ -44,7 +46,7 @@ class Service:
         return await anyio.to_thread.run_sync(act, limiter=self._threads)
 
     def enter(self, request: Request, *, writes: bool) -> Tenant:
-        who = caller_of(request, self._tenants)
+        who = tenant_of(request, self._tenants, SCHEMES)
         self._rate.take(who)
         if writes and who.read_only:
             raise Declined(
