@@ -42,6 +42,7 @@ def follow() -> None:
             do, given = task
             with suppress(NoMoreSteps, Diverged):  # the first process says so
                 do(*given)
+    _part()
 
 
 def ask(do: Callable[..., None], *given: Any) -> None:
@@ -54,6 +55,7 @@ def dismiss() -> None:
     """The command has ended well. (After a failure the launcher ends the others.)"""
     if count_processes() > 1:
         _pass_on(_END)
+        _part()
 
 
 class LeadingSteps:
@@ -104,6 +106,14 @@ class FollowingSteps:
 
     def restore(self, state: JSON) -> None:
         """The first process remembers."""
+
+
+def _part() -> None:
+    """Before the interpreter ends: threads of the group that still run then would abort it."""
+    from torch import distributed
+
+    distributed.barrier()
+    distributed.destroy_process_group()
 
 
 def _pass_on(value: Any) -> Any:
