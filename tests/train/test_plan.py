@@ -67,7 +67,7 @@ def test_the_steps_are_those_of_the_run(store: Path, tmp_path: Path, monkeypatch
 
 
 def test_a_log_of_texts_is_counted_as_it_is_trained_on(store: Path, tmp_path: Path) -> None:
-    chosen = config(store, tmp_path)
+    chosen = config(store, tmp_path, **{"method.batch": 4})  # few rows: how many depends on who is held out
     with collect.open_source(chosen) as source:
         found = collect.collect(source, chosen, make_embedder("hash"), now=datetime.now(UTC))
     assert plan(chosen).steps == train(chosen, tmp_path / "run", found.rows, found.replay, None).steps > 1
