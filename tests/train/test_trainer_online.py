@@ -114,7 +114,7 @@ def test_gradient_checkpointing_gives_the_same_gradient(tmp_path: Path) -> None:
 
 SHARED = """
 import sys
-from memkit_train.learn import lora
+from memkit_train.learn import lora, processes
 from memkit_train.learn.objective import Objective
 from memkit_train.learn.steps import FixedSteps
 from memkit_train.learn.trainer import RowTrainer, training_arguments
@@ -128,6 +128,7 @@ trainer = RowTrainer(model, FixedSteps([THREE] * 2), Objective(kl=0.1), argument
 trainer.train()
 if trainer.accelerator.is_main_process:
     lora.save(trainer.accelerator.unwrap_model(trainer.model), sys.argv[3] + "/adapter")
+processes.dismiss()
 """
 
 
@@ -142,7 +143,7 @@ def test_two_processes_take_the_same_steps_as_one(tmp_path: Path) -> None:
     found = []
     for processes in (1, 2):
         out = tmp_path / str(processes)
-        subprocess.run(
+        ran = subprocess.run(
             [
                 sys.executable,
                 "-m",
@@ -154,11 +155,12 @@ def test_two_processes_take_the_same_steps_as_one(tmp_path: Path) -> None:
                 str(tiny.adapter(1)),
                 str(out),
             ],
-            check=True,
             capture_output=True,
-            timeout=120,
+            text=True,
+            timeout=240,
             env=environment,
         )
+        assert ran.returncode == 0, ran.stderr[-4000:]
         found.append(load_file(out / "adapter" / "adapter_model.safetensors"))
     assert all(torch.allclose(found[0][name], found[1][name], atol=1e-6) for name in found[0])
     start = load_file(tiny.adapter(1) / "adapter_model.safetensors")
