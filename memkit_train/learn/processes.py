@@ -8,10 +8,11 @@ sampled, is handed to them as it comes; nobody but the first decides anything.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 from memkit.models import JSON
 from memkit_train.errors import Diverged
@@ -52,7 +53,7 @@ def ask(do: Callable[..., None], *given: Any) -> None:
 
 
 def dismiss() -> None:
-    """The command has ended well. (After a failure the launcher ends the others.)"""
+    """The command has ended well: each of its processes ends. (After a failure the launcher ends the others.)"""
     if count_processes() > 1:
         _pass_on(_END)
         _part()
@@ -108,12 +109,15 @@ class FollowingSteps:
         """The first process remembers."""
 
 
-def _part() -> None:
-    """Before the interpreter ends: threads of the group that still run then would abort it."""
+def _part() -> NoReturn:
+    """The process ends here, once all are done. Were it to close as others do, a thread of the group that still lets go
+    of a tensor would ask for the interpreter's lock and abort it."""
     from torch import distributed
 
     distributed.barrier()
-    distributed.destroy_process_group()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _pass_on(value: Any) -> Any:
