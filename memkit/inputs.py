@@ -28,6 +28,8 @@ class Message:
     role: str
     content: str
     name: str | None = None
+    at: datetime | str | None = None
+    """When it was said; else the time of the call holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class CheckedMessage:
     text: str
     speaker: str
     origin: Origin
+    at: datetime | None = None
 
 
 ORIGINS: dict[str, Origin] = {
@@ -132,7 +135,7 @@ def aware(value: Any, name: str) -> datetime:
         raise InvalidTime(
             f"{name} has no time zone",
             why="a naive time means different moments on different machines",
-            fix=f"pass {name}=datetime(..., tzinfo=...) or datetime.now(timezone.utc)",
+            fix="pass datetime(..., tzinfo=...), datetime.now(timezone.utc) or text that ends in an offset",
         )
     try:
         value.astimezone(UTC)
@@ -216,7 +219,7 @@ def _message(item: Any, where: str, max_bytes: int) -> CheckedMessage | None:
     if isinstance(item, Mapping):
         fields = cast(Mapping[str, Any], item)
     elif hasattr(item, "role") and hasattr(item, "content"):
-        fields = {key: getattr(item, key, None) for key in ("role", "content", "name", "tool_calls")}
+        fields = {key: getattr(item, key, None) for key in ("role", "content", "name", "at", "tool_calls")}
     else:
         raise InvalidText(
             f"{where} is {type(item).__name__}", fix="pass a str, memkit.Message or {'role': ..., 'content': ...}"
@@ -235,7 +238,8 @@ def _message(item: Any, where: str, max_bytes: int) -> CheckedMessage | None:
         return None
     name = fields.get("name")
     speaker = scope_id(name, f"name of {where}") if name else ""
-    return CheckedMessage(role.lower(), text_of(text, where, max_bytes), speaker, ORIGINS[role.lower()])
+    at = None if fields.get("at") is None else aware(fields["at"], f"at of {where}")
+    return CheckedMessage(role.lower(), text_of(text, where, max_bytes), speaker, ORIGINS[role.lower()], at)
 
 
 def _content_text(content: Any, where: str) -> str | None:

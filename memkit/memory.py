@@ -114,9 +114,9 @@ class Memory:
         """Remember what was said: a str, a message, or a list of messages as chat APIs have them.
 
         infer=True lets the manager decide what becomes of it; infer=False stores each turn as it is. What is written
-        carries `metadata`. wait=False returns once the turn is durable. The same idempotency_key with the same body is
-        stored once. expires_at: when the memories that this adds end; said again for longer, or without an end, they
-        last as long. keep_turns: for these messages, instead of what the Memory was opened with."""
+        carries `metadata`. at: when it was said; a message may have its own. wait=False returns once the turn is
+        durable. The same idempotency_key with the same body is stored once. expires_at: when the memories that this
+        adds end; said again for longer, or without an end, they last as long. keep_turns: instead of the Memory's."""
         return writes.add(
             self._runtime.alive(),
             messages,

@@ -38,6 +38,7 @@ class MessageGiven(Wire):
     role: str = "user"
     content: str | list[Any] | None = None
     name: str | None = None
+    at: str | None = Field(None, description="When it was said, where it was not when the others were.")
 
 
 class AddRequest(Scoped):

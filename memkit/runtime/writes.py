@@ -345,12 +345,12 @@ def _intake(
             position=position,
             role=one.role,
             text=runtime.redact_text(one.text),
-            at=when,
+            at=one.at or when,
             speaker=redacted_data(runtime.redact, one.speaker),
             session_id=session,
             origin=one.origin,
             metadata=extra,
-            at_given=at is not None,
+            at_given=at is not None or one.at is not None,
             trainable=not infer or kept != "none",
         )
         for position, one in enumerate(said)

@@ -79,6 +79,14 @@ def test_an_app_remembers_finds_changes_and_ends(web: TestClient) -> None:
     assert call(web, "GET", f"/memories/{memory_id}", params={"user_id": "kim"}).status_code == 200
 
 
+def test_a_message_may_have_a_time_of_its_own(web: TestClient) -> None:
+    said = {"role": "user", "content": "I bought a kayak yesterday.", "at": "2025-06-11T09:00:00+00:00"}
+    added = call(web, "POST", "/add", {"messages": [said], "user_id": "kai"}).json()
+    assert added["ops"][0]["text"] == "User bought a kayak on 10 June 2025."
+    refused = call(web, "POST", "/add", {"messages": [said | {"at": "soon"}], "user_id": "kai"})
+    assert (refused.status_code, refused.json()["type"].rpartition(":")[2]) == (400, "InvalidTime")
+
+
 def test_what_was_answered_and_rated_is_noted(web: TestClient) -> None:
     call(web, "POST", "/add", {"messages": [{"role": "user", "content": "I have a dog named Rex."}], "user_id": "lea"})
     block = call(web, "POST", "/context", {"query": "which dog?", "user_id": "lea"}).json()

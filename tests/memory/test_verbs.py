@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memkit import Memory, memo
+from memkit import Memory, Message, memo
 from memkit import errors as e
 from memkit.embedders.hash import HashEmbedder
 
@@ -410,6 +410,39 @@ def test_openai_histories(memory: Memory) -> None:
     result = memory.add(history, user_id="ana")
     assert [turn.origin for turn in result.turns] == ["document", "user", "tool", "assistant"]
     assert any("Oslo" in text for text in texts(memory))
+
+
+def test_a_message_of_an_old_chat_is_of_its_own_time(memory: Memory, tmp_path: Path) -> None:
+    march, june = datetime(2025, 3, 4, 18, tzinfo=UTC), datetime(2025, 6, 11, 9, tzinfo=UTC)
+    chat = [
+        {"role": "user", "content": "I went hiking yesterday.", "at": march.isoformat()},
+        Message("user", "I bought a kayak yesterday.", at=june),
+        {"role": "user", "content": "I like tea.", "at": None},
+    ]
+    added = memory.add(chat, user_id="ana", at=MAY, idempotency_key="chat")
+    assert [turn.at for turn in added.turns] == [march, june, MAY]
+    assert [(one.at, one.text) for one in memory.list(user_id="ana")][:2] == [
+        (march, "User went hiking on 3 March 2025."),
+        (june, "User bought a kayak on 10 June 2025."),
+    ]
+    assert not any("kayak" in hit.text for hit in memory.search("kayak", user_id="ana", as_of=march))
+    memory.export(tmp_path / "chat.jsonl")
+    with Memory(tmp_path / "other") as other:
+        other.import_(tmp_path / "chat.jsonl")
+        assert other.list(user_id="ana") == memory.list(user_id="ana")
+        assert other.add(chat, user_id="ana", at=MAY, idempotency_key="chat").replayed
+        with pytest.raises(e.IdempotencyConflict):
+            other.add([*chat[:2], "I like tea."], user_id="ana", idempotency_key="chat")
+    kept = memory.add(chat[:2], user_id="bo", infer=False)
+    assert [op.after.at for op in kept.ops if op.after] == [march, june]
+
+
+@pytest.mark.parametrize("at", ["soon", "2025-03-04T18:00:00", 1741111200, True, {}])
+def test_a_message_with_a_time_that_is_none_is_refused_whole(memory: Memory, at: object) -> None:
+    said = [{"role": "user", "content": "I like tea."}, {"role": "user", "content": "I like jam.", "at": at}]
+    with pytest.raises(e.InvalidTime, match="at of message 1"):
+        memory.add(said, user_id="ana")
+    assert not memory.history(user_id="ana")
 
 
 class MiniLike(HashEmbedder):

@@ -180,6 +180,8 @@ export interface MessageGiven {
   role?: string;
   content?: string | unknown[] | null;
   name?: string | null;
+  /** When it was said, where it was not when the others were. */
+  at?: string | null;
 }
 
 export interface Noted {
