@@ -15,6 +15,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from memkit.engine.core import core
 from memkit.models import Kind, MemoryRecord, Op, Turn
 from memkit.ops import BankState
 from memkit.retrieval import BankIndex, Query, RankerWeights, Scored, embed_text, rank
@@ -132,6 +133,10 @@ class LiveBank:
         """The memories that name one of these turns as a source."""
         said = {turn.turn_id for turn in turns}
         return [record for record in self.state.values() if not said.isdisjoint(record.source_turns)]
+
+    def standing(self, text: str, embedder: Embedder, *, now: datetime) -> list[MemoryRecord]:
+        """The facts that always matter, whatever the text."""
+        return core(self.index, now, kinds=("fact",))
 
     def searchable_after(self, ops: Sequence[Op], embedder: Embedder) -> LiveBank:
         """The bank after `ops`, indexed at once and without a `state`."""

@@ -82,6 +82,11 @@ class BigBank:
         records = [record for record in self.by_now(written) if record is not None]
         return [record for record in records if not said.isdisjoint(record.source_turns)]
 
+    def standing(self, text: str, embedder: Embedder, *, now: datetime) -> list[MemoryRecord]:
+        """The facts that always matter; LanceDB selects them beside what it has for the text."""
+        (vector,) = embed_queries(embedder, [text])
+        return self.narrow(text, vector, ("fact",), None).after(self.ahead, embedder).standing(text, embedder, now=now)
+
     def candidates(
         self,
         texts: Sequence[str],

@@ -19,7 +19,7 @@ from memkit.engine.drive import Steps
 from memkit.engine.origins import Held, by_origin, label_shown, with_labels
 from memkit.engine.served_with import ServedWith
 from memkit.engine.shortlist import Shortlist
-from memkit.engine.words import as_they_stand, asked_to_end, words_that_are_covered, words_that_end
+from memkit.engine.words import as_they_stand, asked_to_end, lives_on, words_that_are_covered, words_that_end
 from memkit.errors import Conflict, MemkitError, ModelError, NotFound, OpRejected
 from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn
 from memkit.ops import EDITION, Context, check_batch, check_caps, resolve
@@ -90,10 +90,15 @@ def _about_words(task: Task, drafts: Sequence[OpDraft]) -> list[OpDraft]:
     more: list[OpDraft] = []
     deletions = [draft for draft in drafts if draft.action == "delete"]
     ended = [record for one in deletions if one.memory_id and (record := task.live.state.get(one.memory_id))]
+    asked = any(asks_to_forget(turn.text) for turn in task.turns)
+    # who merges memories ends the one and writes the other: what that says lives on, unless it is to be forgotten
+    written = [] if asked or task.edition < 6 else [one.text for one in drafts if one.action != "delete" and one.text]
+    ended = [one for one in ended if not any(lives_on(one.text, text) for text in written)]
     ended += asked_to_end(task.turns)
-    if ended or any(asks_to_forget(turn.text) for turn in task.turns):
+    if ended or asked:
         said = task.live.words_said({turn for record in ended for turn in record.source_turns} | new)
-        more += words_that_end(ended, said, new=new, decision_id=deletions[0].decision_id if deletions else "")
+        by = deletions[0].decision_id if deletions else ""
+        more += words_that_end(ended, said, new=new, written=written, decision_id=by)
     if task.hide_covered:
         gone = {draft.memory_id for draft in more}
         more += [
@@ -213,11 +218,11 @@ def _shown(task: Task, shown: Sequence[Shown]) -> Sequence[Shown]:
     return label_shown(shown) if task.edition > 4 else shown
 
 
-def _room(task: Task, prompt: Prompt) -> int:
-    """Characters that are left for memories in a prompt that shows none. Local models are shown as many as those that
-    they were trained on."""
+def _room(task: Task, prompt: Prompt) -> int | None:
+    """Characters that are left for memories in a prompt that shows none. None: local models are shown as many as those
+    that they were trained on."""
     if task.edition < 4 or prompt.style != "json":
-        return 0
+        return None
     return max(0, CALL_CHARS - _HEADINGS - sum(len(message.content) for message in prompt.messages))
 
 

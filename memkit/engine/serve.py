@@ -8,24 +8,20 @@ same, the newer comes first: people seldom say that they change their minds.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from memkit.memo import remember
 from memkit.models import MemoryRecord
 from memkit.retrieval import BankIndex, Query, RankerWeights, Scored, rank
 from memkit.retrieval.context import OUTSIDE_SHARE, is_outside
 from memkit.retrieval.query import RowCondition
 from memkit.retrieval.weights import DEFAULT
+from memkit.text.content import carries, content, shares
 from memkit.text.passages import excerpt
-from memkit.text.words import denies, terms
 
 _LOOKED_THROUGH, _MORE = 4, 20
 """Rows looked at for each that is served, and beyond: what is said twice, and other windows of a turn, make room."""
-_CARRIED = 0.8
-"""Share of the words of the one that the other must have to say the same; of its names, numbers and negations, all."""
 _WITH_SOURCES, _EXCERPT, _WINDOWS = 5, 240, 8
 """Facts that bring their words, letters of the excerpt, windows of a long turn that are looked through for it."""
 _ALIKE, _OF_QUESTION, _LOOKED_AT = 0.5, 2, 24
@@ -36,7 +32,7 @@ so many words of the question (or all it has) among them."""
 def serve(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> list[Scored]:
     """The best rows for a question, best first."""
     scored = rank(index, replace(query, k=_LOOKED_THROUGH * query.k + _MORE), weights)
-    return newest_first(_once(_unrepeated(_best_windows(scored))), _content(query.text))[: query.k]
+    return newest_first(_once(_unrepeated(_best_windows(scored))), content(query.text))[: query.k]
 
 
 def serve_people(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> list[Scored]:
@@ -123,8 +119,8 @@ def _source(index: BankIndex, fact: MemoryRecord, now: datetime) -> MemoryRecord
     windows = [row for row in rows if row.kind == "turn" and (row.expires_at is None or row.expires_at > now)]
     if not windows:
         return None
-    wanted = _content(fact.text)
-    best = max(windows, key=lambda row: len(wanted & _content(row.text)))
+    wanted = content(fact.text)
+    best = max(windows, key=lambda row: len(wanted & content(row.text)))
     return replace(best, text=excerpt(best.text, wanted, _EXCERPT))
 
 
@@ -145,7 +141,7 @@ def _replaces(new: MemoryRecord, old: MemoryRecord, asked: frozenset[str]) -> bo
     """Whether the newer of two says another thing about the same."""
     if (new.origin, new.speaker) != (old.origin, old.speaker):
         return False
-    one, other = _content(new.text), _content(old.text)
+    one, other = content(new.text), content(old.text)
     wanted = asked & other
     if len(wanted) < min(_OF_QUESTION, len(asked)) or not wanted or not wanted <= one or one <= other or other <= one:
         return False  # one that says all that the other says does not contradict it
@@ -197,38 +193,10 @@ def _by_turn(scored: Sequence[Scored], kind: str) -> dict[str, list[Scored]]:
 def _says_no_more(fact: MemoryRecord, words: MemoryRecord) -> bool:
     """Facts name who said "I"."""
     said = f"{words.speaker} {words.text}" if words.speaker else words.text
-    return fact.revision == 1 and _shares(said, fact.text) and not carries(fact.text, words.text)
+    return fact.revision == 1 and shares(said, fact.text) and not carries(fact.text, words.text)
 
 
 def _supersedes(fact: MemoryRecord, words: MemoryRecord) -> bool:
     """Whether a fact has been rewritten since these words, and still is about what they say."""
     later = fact.revision > 1 and fact.source_turns[-1] not in words.source_turns
-    return later and not _content(fact.text).isdisjoint(_content(words.text))
-
-
-def carries(whole: str, part: str) -> bool:
-    """Whether a text says all that another says, so that it can stand for it."""
-    return _shares(whole, part) and _exact(part) <= _content(whole) and (denies(whole) or not denies(part))
-
-
-def _shares(whole: str, part: str) -> bool:
-    said = _content(part)
-    return len(said & _content(whole)) >= _CARRIED * len(said)
-
-
-@remember(8_192)
-def _content(text: str) -> frozenset[str]:
-    return frozenset(terms(text)) - _WRITTEN
-
-
-@remember(8_192)
-def _exact(text: str) -> frozenset[str]:
-    """Numbers and names: what no other word can stand for."""
-    numbers = (term for term in _content(text) if any(letter.isdigit() for letter in term))
-    names = terms(" ".join(word for word in _WORD.findall(text) if word[0].isupper()))
-    return frozenset((*numbers, *names)) - _WRITTEN
-
-
-_WORD = re.compile(r"[^\W\d_][\w'’]*")
-_WRITTEN = frozenset(terms("user users user's im ive"))
-"""What managers write where people say "I", and what people type for it."""
+    return later and not content(fact.text).isdisjoint(content(words.text))

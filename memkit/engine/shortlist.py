@@ -1,7 +1,8 @@
 """Which memories a manager is shown: those that the new words may change, and those that the words before them are
-about. "No, I meant Bergen" is near to nothing; what it corrects was drawn from the EARLIER turns.
+about; and the standing ones. "No, I meant Bergen" is near to nothing; what it corrects was drawn from the EARLIER
+turns.
 
-What is looked up for the EARLIER turns is looked up once, for all calls of a decision."""
+What the EARLIER turns bring, and what stands, is looked up once, for all calls of a decision."""
 
 from __future__ import annotations
 
@@ -22,6 +23,8 @@ from memkit.seams.embedder import Embedder
 
 _LINE = 40
 """Letters of a memory's line, where it is short."""
+_STANDING_SHARE = 6
+"""What always matters has one in so many places of a list, as in a context."""
 
 
 class Shortlist:
@@ -37,34 +40,36 @@ class Shortlist:
         self._earlier, self._embedder, self._now, self._weights = tuple(earlier), embedder, now, weights
         self._edition = edition
         self._brought: list[Scored] | None = None
+        self._always: list[Scored] | None = None
 
     def pick(
-        self, live: LiveBank | BigBank, texts: Sequence[str], *, each: int, room: int, chars: int = 0
+        self, live: LiveBank | BigBank, texts: Sequence[str], *, each: int, room: int, chars: int | None = None
     ) -> tuple[Shown, ...]:
-        """`room` memories, or as many as their lines fit into `chars`. A bank that fits is shown whole; of a larger
-        one, half is for what is nearest to the new `texts` (the best `each` of every text first), the rest for what the
-        EARLIER turns bring; what one of them does not need, the other has."""
+        """`room` memories, or as many as their lines fit into `chars` (None: no more than `room`, and nothing because
+        it stands: as local models were trained). A bank that fits is shown whole; of a larger one, what always matters
+        has a sixth and comes first, so that no long line cuts it off. Half is for what is nearest to the new `texts`
+        (the best `each` of every text first), the rest for what the EARLIER turns bring; what one of them does not
+        need, the other has."""
         if self._edition == 1:
             return _numbered(_best(self._nearest(live, texts, each))[:room])
-        rows = self._nearest(live, texts, max(room, chars // _LINE) + 1)
+        rows = self._nearest(live, texts, max(room, (chars or 0) // _LINE) + 1)
         new = _once([*_best([row[:each] for row in rows]), *_best(rows)])
-        room = max(room, _how_many_fit(new, chars))
+        room = max(room, _how_many_fit(new, chars or 0))
         if len(new) <= room:
             return _numbered(new)
         half, scored = (room + 1) // 2, {one.record.id: one for one in new}
-        brought = [scored.get(one.record.id, one) for one in self._still(live, room)]
-        return _numbered(_once([*new[:half], *brought, *new[half:]])[:room])
-
-    def _still(self, live: LiveBank | BigBank, room: int) -> list[Scored]:
-        """What the EARLIER turns bring, as the bank has it by now: the call before may have changed it."""
         if self._brought is None:
             self._brought = self._bring(live, room) if self._earlier else []
-        records = live.by_now([one.record for one in self._brought])
-        return [
-            replace(one, record=record)
-            for one, record in zip(self._brought, records, strict=True)
-            if record is not None
-        ]
+        if self._always is None:
+            stands = self._edition > 5 and chars is not None
+            self._always = self._standing(live, texts)[: room // _STANDING_SHARE] if stands else []
+        always, brought = (
+            [scored.get(one.record.id, one) for one in _by_now(live, found)] for found in (self._always, self._brought)
+        )
+        return _numbered(_once([*always, *new[:half], *brought, *new[half:]])[:room])
+
+    def _standing(self, live: LiveBank | BigBank, texts: Sequence[str]) -> list[Scored]:
+        return [Scored(one, 0.0, {}) for one in live.standing("\n".join(texts), self._embedder, now=self._now)]
 
     def _bring(self, live: LiveBank | BigBank, room: int) -> list[Scored]:
         """What was drawn from the EARLIER turns; where that is little, also what is near to their words."""
@@ -88,6 +93,12 @@ class Shortlist:
 
     def _nearest(self, live: LiveBank | BigBank, texts: Sequence[str], k: int) -> list[list[Scored]]:
         return live.candidates(texts, self._embedder, k=k, now=self._now, weights=self._weights)
+
+
+def _by_now(live: LiveBank | BigBank, found: Sequence[Scored]) -> list[Scored]:
+    """As the bank has them by now: the call before may have changed them."""
+    records = live.by_now([one.record for one in found])
+    return [replace(one, record=record) for one, record in zip(found, records, strict=True) if record is not None]
 
 
 def _how_many_fit(scored: Sequence[Scored], chars: int) -> int:

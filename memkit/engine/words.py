@@ -14,10 +14,11 @@ from datetime import datetime
 
 from memkit.models import MemoryRecord, OpDraft, Turn
 from memkit.roles.recalled import strip_recalled
+from memkit.text.content import carries
 from memkit.text.passages import sentences, windows
 from memkit.text.requests import LITTLE_WORDS, after_request, asks_to_forget, named_to_forget
 from memkit.text.standing import stands
-from memkit.text.words import terms
+from memkit.text.words import denies, terms
 
 _ROLES = frozenset({"user", "assistant", "tool"})
 """System and developer messages are the app's, and not said."""
@@ -87,20 +88,31 @@ def row_id(turn_id: str, number: int) -> str:
 
 
 def words_that_end(
-    ended: Sequence[MemoryRecord], said: Iterable[MemoryRecord], *, new: Collection[str] = (), decision_id: str = ""
+    ended: Sequence[MemoryRecord],
+    said: Iterable[MemoryRecord],
+    *,
+    new: Collection[str] = (),
+    written: Sequence[str] = (),
+    decision_id: str = "",
 ) -> list[OpDraft]:
     """What becomes of the words `said` in a bank when the memories `ended` end. `new`: turns that brought it about;
-    they stay ("I sold the car"), unless they ask to forget."""
+    they stay ("I sold the car"), unless they ask to forget. `written`: texts of memories that were written with it;
+    sentences that live on in one of them stay."""
     drafts: list[OpDraft] = []
     gone, fresh = [_Ended(record) for record in ended], set(new)
     for row in said:
         if fresh.isdisjoint(row.source_turns):
-            left = _without(row, gone)
+            left = _without(row, gone, written)
         else:
             left = "" if asks_to_forget(row.text) else row.text
         if left != row.text:
             drafts.append(_shortened(row, left, decision_id))
     return drafts
+
+
+def lives_on(text: str, written: str) -> bool:
+    """Whether a memory that was written says all that a text says: nothing of it has ended then."""
+    return carries(written, text) and denies(written) == denies(text)
 
 
 def asked_to_end(turns: Sequence[Turn]) -> list[MemoryRecord]:
@@ -138,15 +150,16 @@ class _Ended:
         self.terms = frozenset(terms(record.text)) - _NO_CONTENT
 
 
-def _without(row: MemoryRecord, ended: Sequence[_Ended]) -> str:
-    """The text of `row` without the sentences that say what ended."""
+def _without(row: MemoryRecord, ended: Sequence[_Ended], written: Sequence[str]) -> str:
+    """The text of `row` without the sentences that say what ended; those that say what was written stay."""
     kept = sentences(row.text)
     for one in ended:
         is_source = not one.sources.isdisjoint(row.source_turns)
-        left = [sentence for sentence in kept if not _says(sentence, one, row, is_source)]
-        if is_source and len(left) == len(kept):
-            return ""  # said in other words: which of them is not known
-        kept = left
+        saying = [sentence for sentence in kept if _says(sentence, one, row, is_source)]
+        if is_source and not saying:
+            saying = kept  # said in other words: which of them is not known
+        gone = {sentence for sentence in saying if not any(lives_on(sentence, text) for text in written)}
+        kept = [sentence for sentence in kept if sentence not in gone]
     return " ".join(kept) if len(kept) < len(sentences(row.text)) else row.text
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from memkit import Memory
-from memkit.engine.serve import carries, with_sources
+from memkit.engine.serve import with_sources
 from memkit.models import MemoryRecord, to_json
 from memkit.retrieval import BankIndex, Query, rank
+from memkit.text.content import carries
 
 
 def first(path: Path, said: list[str], question: str) -> str:

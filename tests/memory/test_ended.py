@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,29 @@ def test_earlier_turns_are_shown_to_a_manager_as_they_stand_and_so_in_replay(tmp
     assert ["4711" in prompt for prompt in last] == [False] * len(last)
     assert "I like tea." in last[0]
     assert "violin" in last[0]
+
+
+@pytest.mark.parametrize(
+    ("said", "found"), [("I have two dogs, Rex and Bo.", True), ("Forget that I have a dog named Rex.", False)]
+)
+def test_words_of_a_memory_that_is_merged_into_another_stay_unless_they_are_to_be_forgotten(
+    tmp_path: Path, said: str, found: bool
+) -> None:
+    first, second = "My dog is called Rex. Oslo is cold.", "Bo is my dog, too."
+    facts = {first: "The user has a dog, Rex.", second: "The user has a dog, Bo."}
+
+    def model(messages: list[dict[str, str]]) -> str:
+        memories, new = messages[-1]["content"].split("NEW turns:")
+        for words, fact in facts.items():
+            if words in new:
+                return f'{{"operations": [{{"op": "ADD", "id": null, "text": "{fact}", "turn": 1}}]}}'
+        rex, bo = (re.findall(rf"^(\d+) .*dog, {name}", memories, re.M)[0] for name in ("Rex", "Bo"))
+        merged = f'{{"op": "UPDATE", "id": {bo}, "text": "The user has two dogs, Rex and Bo.", "turn": 1}}'
+        return f'{{"operations": [{merged}, {{"op": "DELETE", "id": {rex}, "text": null, "turn": 1}}]}}'
+
+    with Memory(tmp_path / "s", model=model, mode="fused") as memory:
+        for words in (first, second, said):
+            memory.add(words, user_id="ana")
+        assert memory.parked() == []
+        hits = memory.search("Rex", user_id="ana", kinds=["turn"])
+    assert any("My dog is called Rex." in hit.text for hit in hits) == found

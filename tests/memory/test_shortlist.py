@@ -121,3 +121,16 @@ def test_what_ended_since_is_not_shown(tmp_path: Path) -> None:
         memory.add("no, I meant Bergen", user_id="ana", session_id="s")
     assert "Kari is the sister of Ana." in manager.lists[-1]
     assert not [text for text in manager.lists[-1] if "Oslo" in text]
+
+
+@pytest.mark.parametrize("preselect_from", [5_000, 50])
+def test_what_always_matters_is_shown_however_long_the_new_turn_is(tmp_path: Path, preselect_from: int) -> None:
+    manager = Manager()
+    with bank(tmp_path / "s", manager, 150, preselect_from=preselect_from) as memory:
+        memory.import_([{"text": "Ana is allergic to peanuts.", "user_id": "ana"}])
+        memory.pin(facts(memory)["Ana is allergic to peanuts."], user_id="ana")
+        memory.flush()
+        for said in ("no, I meant room 7", "no, I meant the room of guest 7. " * 400):
+            memory.add(said, user_id="ana", session_id="another")
+    assert [shown[0] for shown in manager.lists] == ["Ana is allergic to peanuts."] * len(manager.lists)
+    assert len(manager.lists[-1]) < len(manager.lists[0]), "the long turn leaves less room"
