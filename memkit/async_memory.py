@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memkit.errors import StoreClosed
 from memkit.inputs import verb, wrong_verb
-from memkit.memory import Decisions, Memory, Names, Ops, ParkedTurns, Problems, Records
+from memkit.memory import Decisions, Memory, Ops, ParkedTurns, Records
 from memkit.models import Kind, MemoryRecord, Op
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page
 from memkit.runtime.read_request import AS_OF
+from memkit.upkeep import Names, Problems
 
 if TYPE_CHECKING:
     from memkit.adapters import AdapterSet

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 from memkit import inputs
 from memkit.config import Config
 from memkit.errors import NotFound
-from memkit.inputs import optional_id, path_of, scope_id, text_of, verb, whole_number
+from memkit.inputs import optional_id, scope_id, text_of, verb, whole_number
 from memkit.models import Bank, Kind, MemoryRecord, Op
-from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page, ParkedTurn, Problem
+from memkit.results import AddResult, Answer, ContextBlock, Hits, Page, ParkedTurn
 from memkit.runtime import care, erasure, writes
 from memkit.runtime.held import HeldChanges
 from memkit.runtime.read_request import AS_OF, ReadRequest
 from memkit.runtime.runtime import Runtime
 from memkit.seams.clock import Clock, Ids
+from memkit.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from memkit.adapters import AdapterSet
@@ -28,13 +29,11 @@ if TYPE_CHECKING:
 # Inside the class, `list` is a verb.
 Ops = list[Op]
 Records = list[MemoryRecord]
-Names = list[str]
 Decisions = list[dict[str, Any]]
 ParkedTurns = list[ParkedTurn]
-Problems = list[Problem]
 
 
-class Memory:
+class Memory(Upkeep):
     """A store of memories that a model (or built-in rules) manages. Thread-safe; processes may share it."""
 
     def __init__(
@@ -344,10 +343,6 @@ class Memory:
         return OpenBank(self._runtime.alive(), self._bank(user_id, agent_id))
 
     @verb
-    def users(self) -> Names:
-        return [info.user_id for info in self._runtime.alive().journal.users()]
-
-    @verb
     def parked(self, *, user_id: str | None = None) -> ParkedTurns:
         """Turns that are kept but could not be decided, with their reasons."""
         return care.list_parked(self._runtime.alive(), None if user_id is None else scope_id(user_id, "user_id"))
@@ -366,62 +361,6 @@ class Memory:
     def trainable(self, value: bool, *, user_id: str, agent_id: str | None = None) -> None:
         """Whether this user's decisions may be trained on (they may, unless switched off)."""
         care.set_trainable(self._runtime.alive(), self._bank(user_id, agent_id), agent_id, value)
-
-    @verb
-    def erase(
-        self, *, user_id: str, turn_id: str | None = None, memory_id: str | None = None, session_id: str | None = None
-    ) -> EraseReceipt:
-        """Destroy everything of a user: rows, versions, indexes, journal, decisions. Adapters that learned from the
-        user are marked tainted. Cannot be undone. Or of one turn (or `add`, by its trace_id), one memory with the turns
-        that it was drawn from, or one session: the words, what was drawn from them, and whatever showed it."""
-        return erasure.erase(self._runtime.alive(), scope_id(user_id, "user_id"), turn_id, memory_id, session_id)
-
-    @verb
-    def backup(self, path: str | Path) -> int:
-        """Copy the store as it is at one moment, whoever writes meanwhile, into a new folder. Returns the sequence
-        number up to which it goes. `memkit restore` makes a store of it. The files of a store are never copied by hand:
-        what is copied so does not fit together."""
-        from memkit.runtime import copies
-
-        return copies.backup(self._runtime.alive(), path_of(path, "path"))
-
-    @verb
-    def export(self, path: str | Path, *, user_id: str | None = None) -> int:
-        """Write turns, ops, decisions, traces and feedback as JSON lines, as they are at one moment, whoever writes
-        meanwhile. Returns the number of lines."""
-        from memkit.runtime import portability
-
-        return portability.export(
-            self._runtime.alive(), path_of(path, "path"), None if user_id is None else scope_id(user_id, "user_id")
-        )
-
-    @verb
-    def import_(self, path: str | Path | Iterable[Mapping[str, Any]], *, drop_dangling: bool = False) -> Imported:
-        """Read a file that `export` wrote into this store; what is already there is left as it is. Or take over what
-        another system kept: mappings with text, user_id and, where known, agent_id, session_id, speaker, at, metadata,
-        kind and key (its id over there). Returns how many records or memories are new.
-        drop_dangling: a file that refers to what it does not hold is read without what does so; `.dropped` says how
-        much that was."""
-        if not isinstance(path, str | Path):
-            return Imported(writes.adopt(self._runtime.alive(), path))
-        from memkit.runtime import portability
-
-        return portability.import_(self._runtime.alive(), path_of(path, "path"), drop_dangling=drop_dangling)
-
-    @verb
-    def flush(self) -> None:
-        """Wait until every accepted turn is decided and LanceDB shows everything."""
-        self._runtime.alive().flush()
-
-    @verb
-    def stats(self) -> dict[str, Any]:
-        return care.stats(self._runtime.alive())
-
-    @verb
-    def doctor(self, *, repair: bool = False, reembed: bool = False, keep_turns: bool = False) -> Problems:
-        """Check journal, projection and adapters against each other; repair rebuilds LanceDB from the journal.
-        keep_turns: also make searchable what was said to a version that kept no words, but for what has ended since."""
-        return care.doctor(self._runtime.alive(), repair=repair, reembed=reembed, keep_turns=keep_turns)
 
     def close(self) -> None:
         """Drain and close. Safe to call twice."""

@@ -15,6 +15,7 @@ from memkit import Config, Memory, errors, results
 from memkit.adapters import AdapterSet, GuardPolicy, VLLMHost
 from memkit.models import MemoryRecord, Op, Turn
 from memkit.ops import GuardLimits
+from memkit.upkeep import Upkeep
 
 PAGE = Path(__file__).parents[1] / "docs" / "guides" / "api.md"
 _HEAD = """# The API
@@ -39,9 +40,10 @@ _ADAPTERS = (
 
 def page() -> str:
     parts = [_HEAD, "## Memory\n", _call(Memory, "__init__", "Memory"), _as_it_is(Memory.__init__)]
-    for name, member in vars(Memory).items():
-        if not name.startswith("_") and inspect.isfunction(member):
-            parts += [f"### memory.{name}\n", _call(Memory, name, name), _text(member)]
+    for owner in (Memory, Upkeep):
+        for name, member in vars(owner).items():
+            if not name.startswith("_") and inspect.isfunction(member):
+                parts += [f"### memory.{name}\n", _call(owner, name, name), _text(member)]
     parts.append("## memory.adapters\n")
     for name in _ADAPTERS:
         parts += [f"### memory.adapters.{name}\n", _call(AdapterSet, name, name), _text(getattr(AdapterSet, name))]

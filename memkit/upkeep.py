@@ -1,0 +1,82 @@
+"""The verbs that are about a store as a whole, or about everything of a user: what `Memory` has beside its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memkit.inputs import path_of, scope_id, verb
+from memkit.results import EraseReceipt, Imported, Problem
+from memkit.runtime import care, erasure, writes
+
+if TYPE_CHECKING:
+    from memkit.runtime.runtime import Runtime
+
+
+Names = list[str]
+Problems = list[Problem]
+
+
+class Upkeep:
+    _runtime: Runtime
+
+    @verb
+    def users(self) -> Names:
+        return [info.user_id for info in self._runtime.alive().journal.users()]
+
+    @verb
+    def erase(
+        self, *, user_id: str, turn_id: str | None = None, memory_id: str | None = None, session_id: str | None = None
+    ) -> EraseReceipt:
+        """Destroy everything of a user: rows, versions, indexes, journal, decisions. Adapters that learned from the
+        user are marked tainted. Cannot be undone. Or of one turn (or `add`, by its trace_id), one memory with the turns
+        that it was drawn from, or one session: the words, what was drawn from them, and whatever showed it."""
+        return erasure.erase(self._runtime.alive(), scope_id(user_id, "user_id"), turn_id, memory_id, session_id)
+
+    @verb
+    def backup(self, path: str | Path) -> int:
+        """Copy the store as it is at one moment, whoever writes meanwhile, into a new folder. Returns the sequence
+        number up to which it goes. `memkit restore` makes a store of it. The files of a store are never copied by hand:
+        what is copied so does not fit together."""
+        from memkit.runtime import copies
+
+        return copies.backup(self._runtime.alive(), path_of(path, "path"))
+
+    @verb
+    def export(self, path: str | Path, *, user_id: str | None = None) -> int:
+        """Write turns, ops, decisions, traces and feedback as JSON lines, as they are at one moment, whoever writes
+        meanwhile. Returns the number of lines."""
+        from memkit.runtime import portability
+
+        return portability.export(
+            self._runtime.alive(), path_of(path, "path"), None if user_id is None else scope_id(user_id, "user_id")
+        )
+
+    @verb
+    def import_(self, path: str | Path | Iterable[Mapping[str, Any]], *, drop_dangling: bool = False) -> Imported:
+        """Read a file that `export` wrote into this store; what is already there is left as it is. Or take over what
+        another system kept: mappings with text, user_id and, where known, agent_id, session_id, speaker, at, metadata,
+        kind and key (its id over there). Returns how many records or memories are new.
+        drop_dangling: a file that refers to what it does not hold is read without what does so; `.dropped` says how
+        much that was."""
+        if not isinstance(path, str | Path):
+            return Imported(writes.adopt(self._runtime.alive(), path))
+        from memkit.runtime import portability
+
+        return portability.import_(self._runtime.alive(), path_of(path, "path"), drop_dangling=drop_dangling)
+
+    @verb
+    def flush(self) -> None:
+        """Wait until every accepted turn is decided and LanceDB shows everything."""
+        self._runtime.alive().flush()
+
+    @verb
+    def stats(self) -> dict[str, Any]:
+        return care.stats(self._runtime.alive())
+
+    @verb
+    def doctor(self, *, repair: bool = False, reembed: bool = False, keep_turns: bool = False) -> Problems:
+        """Check journal, projection and adapters against each other; repair rebuilds LanceDB from the journal.
+        keep_turns: also make searchable what was said to a version that kept no words, but for what has ended since."""
+        return care.doctor(self._runtime.alive(), repair=repair, reembed=reembed, keep_turns=keep_turns)
