@@ -86,6 +86,35 @@ class AsyncMemory:
         )
 
     @verb
+    async def learn(
+        self,
+        steps: Any,
+        *,
+        task: str,
+        outcome: str | bool,
+        user_id: str,
+        agent_id: str | None = None,
+        note: str | None = None,
+        trace_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        wait: bool = True,
+    ) -> AddResult:
+        return await self._run(
+            self._memory.learn,
+            steps,
+            task=task,
+            outcome=outcome,
+            user_id=user_id,
+            agent_id=agent_id,
+            note=note,
+            trace_id=trace_id,
+            metadata=metadata,
+            idempotency_key=idempotency_key,
+            wait=wait,
+        )
+
+    @verb
     async def update(
         self,
         id: str,

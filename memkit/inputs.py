@@ -213,6 +213,45 @@ def messages(raw: Any, *, max_bytes: int, max_messages: int) -> list[CheckedMess
     return said
 
 
+def steps(raw: Any) -> list[Any]:
+    """The steps of a run as messages: what calls a tool is said in words, and what a tool gave back is a tool's,
+    wherever a chat API puts it."""
+    if isinstance(raw, str) or not isinstance(raw, Sequence) or not raw:
+        raise InvalidInput("steps must be a list of messages", fix="pass the run's messages as the chat API has them")
+    return [one for item in cast("Sequence[Any]", raw) for one in _step(item)]
+
+
+def _step(item: Any) -> list[Any]:
+    found = [getattr(item, key, None) for key in ("role", "content", "tool_calls")]
+    if isinstance(item, Mapping):
+        found = [cast("Mapping[str, Any]", item).get(key) for key in ("role", "content", "tool_calls")]
+    role, content, calls = found
+    parts = cast("Sequence[Any]", content) if isinstance(content, Sequence) and not isinstance(content, str) else ()
+    given = [one for one in parts if isinstance(one, Mapping) and "type" in one]
+    used = [one for one in given if one["type"] == "tool_use"]
+    returned = [one for one in given if one["type"] == "tool_result"]
+    if not calls and not used and not returned:
+        return [item]
+    left = [one for one in parts if one not in used and one not in returned] if parts else content
+    called = [_called(one) for one in (*(calls or ()), *used)]
+    texts = [text for text in (_content_text(left, "a step"), *called) if text]
+    said = [{"role": role, "content": "\n".join(texts)}] if texts else []
+    results = [_content_text(one.get("content"), "a tool's result") for one in returned]
+    return [*({"role": "tool", "content": one} for one in results if one), *said]
+
+
+def _called(call: Any) -> str:
+    """`name(arguments)` of a tool call, as OpenAI or Anthropic have it."""
+
+    def part(of: Any, name: str) -> Any:
+        return cast("Mapping[str, Any]", of).get(name) if isinstance(of, Mapping) else getattr(of, name, None)
+
+    function = part(call, "function") or call
+    arguments = next((one for name in ("arguments", "input", "args") if (one := part(function, name)) is not None), "")
+    told = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+    return f"{part(function, 'name') or 'a tool'}({told})"
+
+
 def _message(item: Any, where: str, max_bytes: int) -> CheckedMessage | None:
     if isinstance(item, str):
         return CheckedMessage("user", text_of(item, where, max_bytes), "", "user")

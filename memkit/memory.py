@@ -13,7 +13,7 @@ from memkit.errors import NotFound
 from memkit.inputs import optional_id, scope_id, text_of, verb, whole_number
 from memkit.models import Bank, Kind, MemoryRecord, Op
 from memkit.results import AddResult, Answer, ContextBlock, Hits, Page, ParkedTurn
-from memkit.runtime import care, erasure, writes
+from memkit.runtime import care, erasure, lessons, writes
 from memkit.runtime.held import HeldChanges
 from memkit.runtime.read_request import AS_OF, ReadRequest
 from memkit.runtime.runtime import Runtime
@@ -128,6 +128,41 @@ class Memory(Upkeep):
             wait=wait,
             expires_at=expires_at,
             keep_turns=keep_turns,
+        )
+
+    @verb
+    def learn(
+        self,
+        steps: Any,
+        *,
+        task: str,
+        outcome: str | bool,
+        user_id: str,
+        agent_id: str | None = None,
+        note: str | None = None,
+        trace_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        wait: bool = True,
+    ) -> AddResult:
+        """Learn from an agent's run: its messages and tool calls as chat APIs have them. At most three lessons are
+        kept (kind `lesson`), which `context(task, kinds=("lesson",))` brings into the next run; without a model, the
+        run itself under its task.
+
+        outcome: "success", "failure", "unknown", or whether it succeeded; nothing in the steps changes it. note: how
+        it ended, in words. trace_id: of the context that the run was given; the lessons in it that the run used are
+        credited with the outcome."""
+        return lessons.learn(
+            self._runtime.alive(),
+            steps,
+            bank=self._bank(user_id, agent_id),
+            task=text_of(task, "the task", self._runtime.config.max_message_bytes),
+            outcome=outcome,
+            note=note,
+            trace_id=None if trace_id is None else scope_id(trace_id, "trace_id"),
+            metadata=metadata,
+            idempotency_key=idempotency_key,
+            wait=wait,
         )
 
     @verb

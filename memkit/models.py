@@ -15,10 +15,11 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-Kind = Literal["fact", "episode", "turn"]
+Kind = Literal["fact", "episode", "turn", "lesson"]
 """fact: what a manager wrote. episode: a turn that was stored as it is. turn: the words of a turn that a manager
-decides about, kept beside what it makes of them."""
-MEMORIES: tuple[Kind, ...] = ("fact", "episode")
+decides about, kept beside what it makes of them. lesson: what a reflector drew from an agent's run."""
+KINDS: tuple[Kind, ...] = ("fact", "episode", "turn", "lesson")
+MEMORIES: tuple[Kind, ...] = ("fact", "episode", "lesson")
 """What managers and users handle one by one; turns are words that are only found."""
 Origin = Literal["user", "assistant", "tool", "document", "import", "api"]
 Action = Literal["add", "update", "delete", "noop"]
@@ -203,7 +204,7 @@ class Op:
     """Conversation time."""
     recorded_at: datetime
     cause: str = "decision"
-    """decision | said | api | undo | expire | import | erase"""
+    """decision | said | api | undo | expire | import | erase | credit"""
     undoes: str | None = None
     """op_id of the op that this one takes back; of several of one memory, the oldest (in 0.1.0 the newest)."""
 

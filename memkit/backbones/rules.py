@@ -27,6 +27,9 @@ MOST_FORGOTTEN = 3
 _READ = 500
 """Characters of a memory that are compared."""
 
+_RUN_CHARS = 300
+"""Of a run, as much as can be shown and rewritten."""
+
 _NO_TOKENS = "rules decide without tokens or probabilities"
 _MISSING = {name: _NO_TOKENS for name in ("prompt_ids", "token_ids", "logprobs", "sampled_logprobs")}
 
@@ -96,6 +99,17 @@ def _answer(prompt: Prompt) -> tuple[str, str]:
     return f"USE {' '.join(map(str, used)) or 'NONE'}\nANSWER {text or 'unknown'}", ""
 
 
+def _reflect(prompt: Prompt) -> tuple[str, str]:
+    """The run itself, under its task: what the app noted of its end, and what was done."""
+    task, *steps, ended = (turn.text for turn in prompt.view.turns)
+    done = [step for step, turn in zip(steps, prompt.view.turns[1:], strict=False) if turn.role == "assistant"]
+    note = ended.partition(": ")[2]
+    told = " ".join("; ".join(filter(None, [note, *done])).split())
+    head = " ".join(task.split())[: _RUN_CHARS // 2]
+    said = f"{head}: {told}" if told else head
+    return f"ADD {len(prompt.view.turns)} {said[:_RUN_CHARS]}", ""
+
+
 @dataclass(slots=True)
 class _Standing:
     """A memory as this reply will leave it: shown (`handle`) or new."""
@@ -160,4 +174,4 @@ def _line(one: _Standing) -> str:
     return " ".join(str(part) for part in parts if part is not None)
 
 
-_REPLIES = {"extractor": _extract, "manager": _manage, "answerer": _answer, "fused": _fuse}
+_REPLIES = {"extractor": _extract, "manager": _manage, "answerer": _answer, "fused": _fuse, "reflector": _reflect}

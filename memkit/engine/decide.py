@@ -56,6 +56,8 @@ class Task:
     """The rules of deciding; recorded with each decision."""
     was_kept: Callable[[Turn], bool] = lambda turn: False
     """Whether the words of an earlier turn were kept (`keep_turns="all"`): then what was ended of them is not shown."""
+    outcome: str = ""
+    """How the run ended that these turns are; "" where they are none."""
     hide_covered: bool = False
     """Whether the words of these turns are hidden where a fact says them (`keep_turns="uncovered"`)."""
 
@@ -111,9 +113,9 @@ def _split(
     task: Task, served: ServedWith, embedder: Embedder, calls: list[ModelCall]
 ) -> Steps[tuple[list[OpDraft], list[Fact]]]:
     extractor = Extractor(served.instructions, served.style("extractor"), served.wording("extractor"))
-    turns, earlier = _labelled(task, task.turns), _labelled(task, _earlier(task))
+    turns, earlier = label_turns(task, task.turns), label_turns(task, earlier_turns(task))
     prompt = extractor.render(turns, earlier)
-    facts = yield from ask_until_readable(_call(task, prompt, (), calls), extractor.parse, served.reasks)
+    facts = yield from ask_until_readable(new_call(task, prompt, (), calls), extractor.parse, served.reasks)
     manager = Manager(served.instructions, served.style("manager"), served.wording("manager"))
     shortlist = _shortlist(task, embedder)
     live, drafts, ops = task.live, list[OpDraft](), list[Op]()
@@ -123,7 +125,7 @@ def _split(
         shown = shortlist.pick(live, [fact.text], each=served.candidates, room=served.candidates, chars=chars)
         prompt = manager.render(fact, _shown(task, shown), turns)
         shown = tuple(prompt.view.shown)  # the prompt's budget may have cut some
-        call = _call(task, prompt, shown, calls)
+        call = new_call(task, prompt, shown, calls)
         ops = yield from _ask_for_ops(task, served, call, manager.parse, live, earlier)
         drafts.extend(call.drafts)
     return drafts, facts
@@ -133,12 +135,12 @@ def _fused(task: Task, served: ServedWith, embedder: Embedder, calls: list[Model
     texts = [turn.text for turn in task.turns if turn.role in ("user", "assistant")] or [task.turns[-1].text]
     shortlist = _shortlist(task, embedder)
     role = Fused(served.instructions, served.style("fused"), served.wording("fused"))
-    turns, earlier = _labelled(task, task.turns), _labelled(task, _earlier(task))
+    turns, earlier = label_turns(task, task.turns), label_turns(task, earlier_turns(task))
     chars = _room(task, role.render(turns, (), earlier))
     shown = shortlist.pick(task.live, texts, each=served.candidates, room=served.fused_candidates, chars=chars)
     prompt = role.render(turns, _shown(task, shown), earlier)
     shown = tuple(prompt.view.shown)  # the prompt's budget may have cut some
-    call = _call(task, prompt, shown, calls)
+    call = new_call(task, prompt, shown, calls)
     yield from _ask_for_ops(task, served, call, role.parse, task.live, earlier)
     return list(call.drafts)
 
@@ -167,7 +169,7 @@ def _ask_for_ops(
             replace(
                 draft,
                 decision_id=call.decision_id,
-                metadata=_carried(draft, task.turns, shown),
+                metadata=carry_metadata(draft, task.turns, shown),
                 standing=(task.edition > 2 and _stands(draft)) or None,
                 expires_at=task.expires_at if draft.action == "add" else None,
             )
@@ -184,7 +186,7 @@ def _stands(draft: OpDraft) -> bool:
     return draft.action in ("add", "update") and draft.origin == "user" and stands(draft.text or "")
 
 
-def _carried(draft: OpDraft, turns: Sequence[Turn], shown: Mapping[str, MemoryRecord]) -> dict[str, Any] | None:
+def carry_metadata(draft: OpDraft, turns: Sequence[Turn], shown: Mapping[str, MemoryRecord]) -> dict[str, Any] | None:
     """What is written takes the metadata of the turns that it was drawn from, a rewritten memory beside its own. What
     is said again word by word writes nothing."""
     before = shown.get(draft.memory_id or "")
@@ -195,7 +197,7 @@ def _carried(draft: OpDraft, turns: Sequence[Turn], shown: Mapping[str, MemoryRe
     return {**(before.metadata if before is not None else {}), **told} if told else None
 
 
-def _call(task: Task, prompt: Prompt, shown: Sequence[Shown], calls: list[ModelCall]) -> ModelCall:
+def new_call(task: Task, prompt: Prompt, shown: Sequence[Shown], calls: list[ModelCall]) -> ModelCall:
     decision_id = task.new_id()
     call = ModelCall.of(
         prompt,
@@ -210,7 +212,7 @@ def _call(task: Task, prompt: Prompt, shown: Sequence[Shown], calls: list[ModelC
     return call
 
 
-def _labelled(task: Task, turns: Sequence[Turn]) -> Sequence[Turn]:
+def label_turns(task: Task, turns: Sequence[Turn]) -> Sequence[Turn]:
     return with_labels(turns) if task.edition > 4 else turns
 
 
@@ -226,7 +228,7 @@ def _room(task: Task, prompt: Prompt) -> int | None:
     return max(0, CALL_CHARS - _HEADINGS - sum(len(message.content) for message in prompt.messages))
 
 
-def _earlier(task: Task) -> Sequence[Turn]:
+def earlier_turns(task: Task) -> Sequence[Turn]:
     """The turns before these, as a prompt shows them. (What they bring of memories is there still, and is shown.)"""
     if task.edition < 3:
         return task.context_turns

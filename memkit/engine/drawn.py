@@ -140,7 +140,7 @@ def repeating(ops: Iterable[Op], said: Sequence[Turn], gone: Set[str], since: in
         if op.seq >= since
         and op.cause == "decision"
         and op.after is not None
-        and op.after.kind == "fact"
+        and op.after.kind in ("fact", "lesson")
         and op.source_turns
         and kept.issuperset(op.source_turns)
         and own.named_in(op.after.text)

@@ -85,6 +85,19 @@ def by_origin(
     return kept, held
 
 
+def origin_of_lesson(draft: OpDraft, turns: Sequence[Turn], known: Collection[MemoryRecord]) -> Origin:
+    """Whose words a lesson of a run rests on: those of a tool or a document where the reply names their turn, or where
+    the text has a word that only they said; else the agent's. One word makes the difference between a lesson and its
+    opposite, so it is not asked who said most."""
+    outside = [turn for turn in turns if strength(turn.origin) == OUTSIDE]
+    if any(turn.turn_id in draft.source_turns for turn in outside):
+        return outside[0].origin
+    trusted = [one.text for one in (*turns, *known) if strength(one.origin) != OUTSIDE]
+    own = frozenset(term for text in trusted for term in terms(text))
+    foreign = frozenset(term for turn in outside for term in terms(turn.text)) - own
+    return "assistant" if foreign.isdisjoint(terms(draft.text or "")) else outside[0].origin
+
+
 def _is_outside(origin: Origin) -> bool:
     return origin in ("tool", "document")
 

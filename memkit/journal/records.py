@@ -32,6 +32,11 @@ class Intake:
         return self.context.get("keep_turns", "all")
 
     @property
+    def outcome(self) -> str:
+        """How the run ended that was handed to `learn`; "" where it is no run."""
+        return self.context.get("outcome", "")
+
+    @property
     def expires_at(self) -> datetime | None:
         """When what is added from these turns ends."""
         found = self.context.get("expires_at")

@@ -1,4 +1,4 @@
-"""Tables of the journal, format 2.
+"""Tables of the journal, format 3.
 
 Rows are kept small because every `add` pays for them: an image is stored once, with the op that wrote it (`before` is a
 reference to the op that wrote the state before), and `heads` holds keys only."""
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-FORMAT = 2
-"""2: heads and ops of kind `turn`, which keep the words that were said."""
+FORMAT = 3
+"""2: heads and ops of kind `turn`, which keep the words that were said. 3: those of kind `lesson`."""
 
-MIGRATIONS: Mapping[int, Sequence[str]] = {2: ()}
+MIGRATIONS: Mapping[int, Sequence[str]] = {2: (), 3: ()}
 """Statements that lead from the format before to this one; also where there are none, an older memkit must know that it
 does not read what is written from now on."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit.models import Kind, MemoryRecord, micros
+from memkit.models import KINDS, MemoryRecord, micros
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -20,7 +20,6 @@ Flags = NDArray[np.bool_]
 
 NEVER = np.iinfo(np.int64).max
 NO_TIME = np.iinfo(np.int64).min
-KINDS: tuple[Kind, ...] = ("fact", "episode", "turn")
 
 
 class Records:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memkit.errors import EmbedderError
-from memkit.models import MemoryRecord
-from memkit.retrieval.columns import KINDS, NO_TIME, Columns, Flags, Floats, Ints, Records
+from memkit.models import KINDS, MemoryRecord
+from memkit.retrieval.columns import NO_TIME, Columns, Flags, Floats, Ints, Records
 from memkit.retrieval.lexicon import fold_speaker, read_lines
 from memkit.retrieval.rows import Rows
 from memkit.retrieval.shelf import VECTOR_SCALE, RowBatch
@@ -96,7 +96,7 @@ class BankIndex:
     @cached_property
     def said(self) -> Flags:
         """The rows that are words as they were said."""
-        return ~self.kinds["fact"]
+        return self.kinds["episode"] | self.kinds["turn"]
 
     @cached_property
     def has_talk(self) -> bool:

@@ -58,7 +58,7 @@ class Rows:
 
     @property
     def kinds(self) -> Ints:
-        """Each a place in `columns.KINDS`."""
+        """Each a place in `models.KINDS`."""
         return self._numbers[5]
 
     @property

@@ -1,6 +1,7 @@
 """What a model is asked, and what its reply means. One file per role; nothing here generates text or does I/O.
 
-`Extractor` turns → facts, `Manager` a fact → operations, `Fused` turns → operations, `Answerer` a question → an answer.
+`Extractor` turns → facts, `Manager` a fact → operations, `Fused` turns → operations, `Answerer` a question → an answer,
+`Reflector` a run → lessons.
 Each renders a `Prompt` and parses the reply to it: tolerant of how things are written (`Parsed.repairs` names each
 liberty), strict in what they say (`BadReply`, its `details["class"]` names the failure).
 """
@@ -25,6 +26,7 @@ from memkit.roles.layout import split_turns
 from memkit.roles.manager import Manager
 from memkit.roles.prompting import FIRST, reask_message, reask_messages
 from memkit.roles.recalled import strip_recalled
+from memkit.roles.reflector import Reflector
 
 
 def role_prompt_hashes(instructions: str = "", style: str = "compact", wording: int = FIRST) -> dict[str, str]:
@@ -42,6 +44,7 @@ __all__ = [
     "Manager",
     "Parsed",
     "Prompt",
+    "Reflector",
     "RoleName",
     "Shown",
     "Style",

@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, TypeVar
 from memkit.models import MemoryRecord, Origin, Turn
 from memkit.roles.grammar import Grammar
 
-RoleName = Literal["extractor", "manager", "answerer", "fused"]
+RoleName = Literal["extractor", "manager", "answerer", "fused", "reflector"]
 Style = Literal["compact", "json"]
 """compact: one op per line, for small local models (constrained by `grammar`). json: for hosted models (`schema`)."""
 

@@ -74,14 +74,19 @@ class Fused:
 
     def parse(self, reply: str, prompt: Prompt, *, cut: bool = False) -> Parsed[list[OpDraft]]:
         """Drafts with the shown memories' ids and their turns as sources, or `BadReply`."""
-        notes = Notes()
-        items = read_items(reply, prompt.grammar, FUSED_SHAPE, notes, cut)
-        turns, sources = prompt.view.turns, Sources(prompt.view.turns)
+        return read_operations(reply, prompt, cut)
 
-        def fact_for(turn: int | None, text: str) -> Fact:
-            if turn is not None:
-                return fact_from(turns[turn - 1], text)
-            return fact_from(sources.infer(text, notes) if text else turns[-1], text)
 
-        drafts = to_drafts(items, prompt, FUSED_SHAPE, fact_for, None, notes)
-        return Parsed(drafts, tuple(notes.repairs))
+def read_operations(reply: str, prompt: Prompt, cut: bool) -> Parsed[list[OpDraft]]:
+    """What a reply asks for that names turns and memories."""
+    notes = Notes()
+    items = read_items(reply, prompt.grammar, FUSED_SHAPE, notes, cut)
+    turns, sources = prompt.view.turns, Sources(prompt.view.turns)
+
+    def fact_for(turn: int | None, text: str) -> Fact:
+        if turn is not None:
+            return fact_from(turns[turn - 1], text)
+        return fact_from(sources.infer(text, notes) if text else turns[-1], text)
+
+    drafts = to_drafts(items, prompt, FUSED_SHAPE, fact_for, None, notes)
+    return Parsed(drafts, tuple(notes.repairs))

@@ -188,7 +188,7 @@ def _raw(raw_item: Any, prompt: Prompt, shape: Shape, default_text: str | None, 
         raise bad_reply("wrong_type", "an operation is no object", "send every operation as one object")
     item = ReplyItem(mapping, notes)
     action = _action(item)
-    turn = _turn(item, prompt, notes) if prompt.role == "fused" else None
+    turn = _turn(item, prompt, notes) if prompt.role != "manager" else None
     handle = None if action == "add" else _handle(item, action, prompt, notes)
     if action == "update" and handle is None:
         raise bad_reply("no_target", "UPDATE names no memory", "name the number of a shown memory, or use ADD")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from memkit.errors import InvalidInput
 from memkit.inputs import aware, scope_id, whole_number
-from memkit.models import Kind
+from memkit.models import KINDS, Kind
 
 if TYPE_CHECKING:
     from memkit.filters import Condition
@@ -82,6 +82,6 @@ def _kinds(kinds: Any) -> tuple[Kind, ...] | None:
         return None
     one = isinstance(kinds, str) or not isinstance(kinds, Iterable)
     given: tuple[Any, ...] = (kinds,) if one else tuple(cast("Iterable[Any]", kinds))
-    if not given or any(kind not in ("fact", "episode", "turn") for kind in given):
-        raise InvalidInput(f"kinds={kinds!r} is unknown", fix="pass kinds=['fact'], or several of fact, episode, turn")
+    if not given or any(kind not in KINDS for kind in given):
+        raise InvalidInput(f"kinds={kinds!r} is unknown", fix=f"pass kinds=['fact'], or several of {', '.join(KINDS)}")
     return given

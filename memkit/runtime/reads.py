@@ -26,11 +26,12 @@ from memkit.engine.served_with import ServedWith
 from memkit.errors import BadReply, InvalidInput, NoModel, NotFound
 from memkit.journal import FeedbackRecord, Trace
 from memkit.journal.records import TraceKind
-from memkit.models import JSON, Bank, MemoryRecord, digest
+from memkit.models import JSON, Bank, MemoryRecord, Op, digest
 from memkit.results import Answer, ContextBlock, Hit, Hits
 from memkit.retrieval import Query, RankerWeights, Scored, nonce_of, render_context, why
 from memkit.retrieval.relevance import Calibration, calibration_of
 from memkit.runtime.banks import BankReader
+from memkit.runtime.credited import credit_lessons
 from memkit.runtime.read_request import ReadRequest
 from memkit.runtime.traces import TraceBuffer
 from memkit.seams.backbone import Backbone, Sampling
@@ -59,11 +60,12 @@ class Asking:
         weights: Callable[[str], RankerWeights | None],
         deciding: Callable[[], None],
         watched: Callable[[Decided, dict[str, Routing], str | None], None],
+        applied: Callable[[Bank, Sequence[Op]], None],
     ) -> None:
         self._journal, self._reader, self._traces, self._embedder = journal, reader, traces, embedder
         self._backbone, self._served, self._config = backbone, served, config
         self._clock, self._ids, self._route, self._weights = clock, ids, route, weights
-        self._deciding, self._watched = deciding, watched
+        self._deciding, self._watched, self._applied = deciding, watched, applied
 
     def look(self, ask: ReadRequest) -> Hits:
         """A search that leaves no trace: for whoever looks at a store, and uses nothing of it."""
@@ -208,7 +210,7 @@ class Asking:
             raise InvalidInput("reward must be a number between 0 and 1", fix="pass reward=1.0 for good, 0.0 for bad")
         if label is not None and label not in ("up", "down"):
             raise InvalidInput(f"label {label!r} is unknown", fix="pass label='up' or label='down'")
-        self._known_trace(user_id, trace_id)
+        trace = self._known_trace(user_id, trace_id)
         reward = None if reward is None else float(reward)
         payload: JSON = {
             name: value
@@ -219,16 +221,19 @@ class Asking:
         self._journal.add_feedback(
             FeedbackRecord(feedback_id, trace_id, payload, source="user", created_at=self._clock.now())
         )
+        worth = {"up": 1.0, "down": 0.0}.get(label or "") if reward is None else reward
+        if trace is not None and worth is not None:
+            credit_lessons(self._journal, self._clock, self._applied, trace, feedback_id, worth)
         return feedback_id
 
-    def _known_trace(self, user_id: str, trace_id: str) -> None:
+    def _known_trace(self, user_id: str, trace_id: str) -> Trace | None:
         """A trace is that of a read, or of an add."""
         if trace_id.startswith("i_"):
             state = self._journal.intake(trace_id)
             if state is not None and state.intake.bank.user_id == user_id:
-                return
+                return None
             raise NotFound(f"no trace {trace_id} for this user", fix="pass the trace_id of this user's own calls")
-        self._traces.get(user_id, trace_id)
+        return self._traces.get(user_id, trace_id)
 
     def _rank(
         self, ask: ReadRequest, serving: Callable[..., list[Scored]] = serve
@@ -310,6 +315,8 @@ class Asking:
                     for rank_no, one in enumerate(served, start=1)
                 ],
             } | more
+            if lessons := [one.record.id for one in served if one.record.kind == "lesson"]:
+                payload["lessons"] = lessons
             return Trace(trace_id, kind, Bank(ask.user_id, ask.agent_id or ""), seq, payload, now)
 
         if durable:

@@ -107,8 +107,7 @@ class Runtime:
         self._made_embedder = embedder is None or isinstance(embedder, str)  # who passes an embedder closes it
         self._backbone: Backbone | None = None
         self._backbone_lock = threading.Lock()
-        self._lock = threading.RLock()
-        self._closed = False
+        self._lock, self._closed = threading.RLock(), False
         where, beside = path if is_url(path) else path_of(path, "path"), lance and path_of(lance, "lance")
         self.journal = Journal.open(where, clock=self.clock, ids=self.ids, lance=beside or None)
         self.path = self.journal.place
@@ -266,6 +265,7 @@ class Runtime:
             weights=lambda user_id: self.weights(user_id) or on_record.weights(self.journal),
             deciding=self.deciding,
             watched=self.watch,
+            applied=self.note_applied,
         )
 
     # ---- what the parts tell each other ----------------------------------------------------------------------

@@ -19,6 +19,7 @@ from memkit.config import Config
 from memkit.engine.call import Routing
 from memkit.engine.decide import Decided, Task, decide
 from memkit.engine.drive import drive, within
+from memkit.engine.lessons import reflect
 from memkit.engine.record import decision_record, describe_error, drafts_without_words, without_words
 from memkit.engine.served_with import ServedWith
 from memkit.errors import Conflict, EmbedderError, MemkitError, NotFound, OpRejected, StoreError
@@ -132,13 +133,13 @@ class TurnWriter:
                         self._deciding()
                     if decided.error is not None:
                         self._park(claim, decided, decided.error)
-                        self._watched(decided, routing, type(decided.error).__name__)
+                        self._watch(intake, decided, routing, type(decided.error).__name__)
                         return None
                     try:
                         ops = self._commit(claim, decided, last=attempt == _REDECIDE - 1)
                     except _BankMoved:
                         continue
-                    self._watched(decided, routing, None)
+                    self._watch(intake, decided, routing, None)
                     return ops
         except EmbedderError as error:
             self._put_aside(claim, "embedder", str(error))
@@ -151,6 +152,11 @@ class TurnWriter:
             self._put_aside(claim, "internal_error", f"{type(error).__name__}: {error}")
             log.error("a turn was parked after an unexpected %s", type(error).__name__)
         return None
+
+    def _watch(self, intake: Intake, decided: Decided, routing: dict[str, Routing], error: str | None) -> None:
+        """No adapter serves the reflector, so none is judged by it."""
+        if not intake.outcome:
+            self._watched(decided, routing, error)
 
     def _decide(self, intake: Intake, routing: dict[str, Routing]) -> Decided:
         task = Task(
@@ -165,9 +171,10 @@ class TurnWriter:
             weights=self._weights(intake.bank.user_id),
             expires_at=intake.expires_at,
             was_kept=self._was_kept,
+            outcome=intake.outcome,
             hide_covered=intake.keep_turns == "uncovered",
         )
-        steps = decide(task, self._served, self._embedder)
+        steps = (reflect if task.outcome else decide)(task, self._served, self._embedder)
         return drive(steps, within(self._backbone(), self._config.deadline_s))
 
     def _commit(self, claim: Claim, decided: Decided, *, last: bool) -> Sequence[Op] | None:

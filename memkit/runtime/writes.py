@@ -41,7 +41,7 @@ def add(
     expires_at: datetime | str | None,
     keep_turns: str | None,
 ) -> AddResult:
-    intake = _intake(runtime, raw, bank, session_id, at, metadata, idempotency_key, infer, expires_at, keep_turns)
+    intake = make_intake(runtime, raw, bank, session_id, at, metadata, idempotency_key, infer, expires_at, keep_turns)
     if not infer:
         accepted = runtime.journal.accept(intake, drafts=[_episode(turn, intake) for turn in intake.turns])
         _followed(runtime, accepted)
@@ -54,9 +54,14 @@ def add(
             replayed=accepted.replayed,
         )
     words = words_of(intake.turns, intake.expires_at) if intake.keep_turns in ("all", "uncovered") else ()
+    return keep_and_decide(runtime, intake, words, wait)
+
+
+def keep_and_decide(runtime: Runtime, intake: Intake, words: Sequence[OpDraft], wait: bool) -> AddResult:
+    """The intake made durable, and what became of it, or will."""
     accepted = runtime.journal.accept(intake, words=words, claim=wait and runtime.ready)
     _followed(runtime, accepted)
-    runtime.note_applied(bank, accepted.said)
+    runtime.note_applied(intake.bank, accepted.said)
     state, ops = accepted.state, accepted.ops
     if state.status == "pending" and wait:
         state, applied = runtime.writer.settle(state.intake, accepted.claim, monotonic() + runtime.config.wait_s)
@@ -98,7 +103,7 @@ def _adopt_one(runtime: Runtime, raw: Mapping[str, Any]) -> int:
     bank = Bank(scope_id(raw.get("user_id"), "user_id"), optional_id(raw.get("agent_id"), "agent_id"))
     said = {"role": "user", "content": raw.get("text"), "name": raw.get("speaker") or None}
     key = raw.get("key")
-    intake = _intake(
+    intake = make_intake(
         runtime,
         said,
         bank,
@@ -317,7 +322,7 @@ def _own(runtime: Runtime, user_id: str, memory_id: str) -> tuple[Bank, MemoryRe
     return found
 
 
-def _intake(
+def make_intake(
     runtime: Runtime,
     raw: Any,
     bank: Bank,

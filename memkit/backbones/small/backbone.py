@@ -98,7 +98,7 @@ class SmallBackbone:
 
     def _reply(self, request: GenRequest) -> GenReply | ModelError:
         role = request.prompt.role
-        if role == "answerer":
+        if role in ("answerer", "reflector"):
             return self._rules.generate([request])[0]
         started = time.perf_counter()
         asked = _Asked(request)

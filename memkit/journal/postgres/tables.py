@@ -63,6 +63,7 @@ STEPS: Sequence[Sequence[str]] = (
         "CREATE TABLE workers (worker_id text PRIMARY KEY, seen_at timestamptz NOT NULL)",
         "CREATE SEQUENCE op_numbers AS bigint MINVALUE 1 CACHE 1",
     ),
+    (),  # 2: memories of kind `lesson`
 )
 """A store is of the format that is the number of steps it has taken."""
 
