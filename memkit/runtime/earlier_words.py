@@ -25,7 +25,7 @@ def keep_earlier_turns(runtime: Runtime) -> int:
     for info in runtime.journal.users():
         calls: dict[Bank, list[Intake]] = {}
         for state in runtime.journal.iter_intakes(user_id=info.user_id):
-            if state.intake.infer and state.intake.keep_turns == "all":
+            if state.intake.infer and state.intake.keep_turns == "all" and not state.intake.outcome:
                 calls.setdefault(state.intake.bank, []).append(state.intake)
         for bank, found in calls.items():
             kept += _keep(runtime, bank, found)

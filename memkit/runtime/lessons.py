@@ -37,14 +37,14 @@ def learn(
     ended = _outcome(outcome)
     told = ended if note is None else f"{ended}: {text_of(note, 'the note', runtime.config.max_message_bytes)}"
     run = [{"role": "user", "content": task}, *steps_of(steps), {"role": "system", "content": told}]
+    intake = make_intake(runtime, run, bank, None, None, metadata, idempotency_key, True, None, None)
     # A session of its own, the same for all runs of a task: what was said elsewhere is not shown beside them.
-    session = f"run:{digest(task)[:16]}"
-    intake = make_intake(runtime, run, bank, session, None, metadata, idempotency_key, True, None, None)
-    first, *between, last = intake.turns
+    session = "run" if intake.keep_turns == "none" else f"run:{digest(intake.turns[0].text)[:16]}"
+    first, *between, last = (replace(turn, session_id=session) for turn in intake.turns)
     if not between:
         raise InvalidInput("no step of the run says or does anything", fix="pass its messages with their tool calls")
     turns = (replace(first, origin="api"), *between, replace(last, origin="api"))
-    intake = replace(intake, turns=turns, context={**intake.context, "outcome": ended})
+    intake = replace(intake, session_id=session, turns=turns, context={**intake.context, "outcome": ended})
     if trace_id is not None:
         runtime.asking.observe(trace_id, "\n".join(t.text for t in between if t.role == "assistant"), bank.user_id)
         if ended in _WORTH:

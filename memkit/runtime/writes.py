@@ -73,9 +73,10 @@ def keep_and_decide(runtime: Runtime, intake: Intake, words: Sequence[OpDraft], 
 
 
 def _followed(runtime: Runtime, accepted: Accepted) -> None:
-    """The user has spoken: what was said may judge the answer before it. A retried call says nothing new."""
-    if not accepted.replayed:
-        intake = accepted.state.intake
+    """The user has spoken: what was said may judge the answer before it. A retried call says nothing new, and a run is
+    no talk."""
+    intake = accepted.state.intake
+    if not accepted.replayed and not intake.outcome:
         runtime.traces.note_next_turns(intake.bank, intake.turns)
 
 

@@ -69,7 +69,9 @@ class Rewriter:
         return self._env.served
 
     def is_asked_so(self, decision: Decision) -> bool:
-        """Whether it was asked as it would be asked now."""
+        """Whether it was asked as it would be asked now. Lessons are not learned to be written yet."""
+        if decision.role == "reflector":
+            return False
         if decision.role == "answerer":
             return decision.style == self._style
         return decision.style == self._style and (decision.role == "fused") == (self.served.mode == "fused")

@@ -131,9 +131,19 @@ def test_runs_stay_out_of_talk_and_go_with_their_user(tmp_path: Path) -> None:
         assert "amber" not in seen[1]
         assert "Oslo" not in seen[2]
         assert '- System: "failure"' in seen[2], "runs of one task are seen side by side"
+        memory.doctor(keep_turns=True)
         assert [hit.text for hit in memory.search("amber", user_id="ana", kinds=("turn",))] == ["I live in Oslo."]
         memory.erase(user_id="ana")
         assert not memory.decisions(user_id="ana")
+
+
+def test_a_secret_in_a_run_is_redacted_before_anything_is_made_of_it(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s", redact=lambda text: text.replace("hunter2", "[gone]")) as memory:
+        said = [{"role": "assistant", "content": "I used hunter2"}]
+        plain = memory.learn(said, task="open with hunter2", outcome=False, note="not hunter2", user_id="ana")
+        other = memory.learn(said, task="open with [gone]", outcome=False, user_id="ana")
+        assert "hunter2" not in repr([plain, memory.decisions(user_id="ana")])
+        assert plain.turns[0].session_id == other.turns[0].session_id, "not even its hash"
 
 
 def test_a_run_that_cannot_be_decided_is_parked_and_retried(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from memkit import Memory
+from memkit.backbones.rules import RuleBackbone
 from memkit.embedders import make_embedder
 from memkit.engine.record import prompt_text
 from memkit.models import digest
@@ -43,6 +45,23 @@ def test_every_logged_state_is_entered_and_the_same_policy_decides_the_same_to_t
             ]
             assert trail.end.live.state.hash() == logged[-1].live.state.hash()
             assert [step.before.state.hash() for step in trail.steps] == [s.live.state.hash() for s in logged[:-1]]
+
+
+def test_runs_and_what_became_of_their_lessons_are_given_between_the_scenes(tmp_path: Path, env: Env) -> None:
+    run = [{"role": "assistant", "content": "I call the restaurant."}]
+    with Memory(tmp_path / "s") as memory:
+        memory.add("I live in Oslo.", user_id="ana")
+        memory.learn(run, task="book a table", outcome=False, user_id="ana")
+        block = memory.context("book a table", user_id="ana", kinds=("lesson",))
+        memory.learn(run, task="book a table", outcome=True, user_id="ana", trace_id=block.trace_id)
+        memory.add("I moved to Bergen.", user_id="ana")
+    with StoreSource(tmp_path / "s") as source:
+        (script,) = scripts_of(next(iter(source.trajectories())))
+        logged = env.list_states(script)
+        assert list(logged[-1].live.state) == [record for _, record in source.journal.live(bank=script.bank)]
+        assert len(script) == 2
+        (trail,) = env.run([(env.start(script), Policy(RuleBackbone()))], upto=None)
+        assert trail.end.live.state.hash() == logged[-1].live.state.hash()
 
 
 def test_alternatives_from_one_state_share_it_and_differ_by_seed(env: Env) -> None:
