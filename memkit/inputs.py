@@ -226,6 +226,8 @@ def _step(item: Any) -> list[Any]:
     if isinstance(item, Mapping):
         found = [cast("Mapping[str, Any]", item).get(key) for key in ("role", "content", "tool_calls")]
     role, content, calls = found
+    if role == "tool" and not content:
+        return []  # a tool that gave nothing back
     parts = cast("Sequence[Any]", content) if isinstance(content, Sequence) and not isinstance(content, str) else ()
     given = [one for one in parts if isinstance(one, Mapping) and "type" in one]
     used = [one for one in given if one["type"] == "tool_use"]

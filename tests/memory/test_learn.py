@@ -50,6 +50,7 @@ def test_steps_of_both_chat_apis_say_what_was_called_and_whose_words_came_back(t
         {"role": "assistant", "content": [{"type": "text", "text": "I send it."},
                                           {"type": "tool_use", "name": "send", "input": {"format": "amber"}}]},
         {"role": "user", "content": [{"type": "tool_result", "content": [{"type": "text", "text": "accepted"}]}]},
+        {"role": "tool", "content": ""},
     ]  # fmt: skip
     with Memory(tmp_path / "s") as memory:
         run = memory.learn(anthropic, task=TASK, outcome="unknown", user_id="ana")
