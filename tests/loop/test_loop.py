@@ -134,7 +134,7 @@ def test_a_refused_story_says_which_check_refused_by_how_much_and_what_would_hav
         "expected": "Oslo",
         "gain": -1.0,
         "candidate": {"answer": "in Rome"},
-        "parent": {"answer": "in Oslo"},
+        "parent": {"answer": "in Oslo\nby the sea"},
     }
 
     def refused(folder: Path, *_: object, **__: object) -> story.DemoOutcome:
@@ -152,7 +152,7 @@ def test_a_refused_story_says_which_check_refused_by_how_much_and_what_would_hav
         "The bar: lower bound > 0, missed by 0.",
         "work: it reads and writes more. 0.5 → 1, difference +1.000 [+1.000, +1.000] of the parent's. "
         "The bar: no more than 0.5 of the parent's, missed by 0.5.",
-        "Where does Ana live? (Oslo) in Oslo → in Rome",
+        "Where does Ana live? (Oslo) in Oslo; by the sea → in Rome",
         "0.500 → 0.500 answer_f1 (80 questions, 40 users)",
     ):
         assert words in said

@@ -111,7 +111,11 @@ def _end(told: DemoOutcome, *, kept: Path | None) -> None:
 def _case(one: refusal.GateQuestion) -> None:
     colour = "green" if one.gain > 0 else "red"
     show.out.print(f"   {show.visible(one.question)}  [dim]({show.visible(one.expected)})[/]")
-    show.out.print(f"      {show.visible(one.before)} → [{colour}]{show.visible(one.after)}[/]")
+    show.out.print(f"      {_in_one_line(one.before)} → [{colour}]{_in_one_line(one.after)}[/]")
+
+
+def _in_one_line(answer: str) -> str:
+    return show.visible("; ".join(answer.splitlines()))
 
 
 QUICK = Scale(users=20, panel=4, visitors=4)
