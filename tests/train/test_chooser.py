@@ -9,6 +9,7 @@ import pytest
 
 from memkit.backbones.small.encoder import Encoder, TextPair
 from memkit.backbones.small.features import OF_PAIR
+from memkit_train.lab.small.changes import change_rows
 from memkit_train.lab.small.frames import FRAMES, HELD_OUT, frame_rows
 from memkit_train.lab.small.scenes import clause_rows, read_scenes
 from memkit_train.lab.small.statements import statement_rows
@@ -51,3 +52,13 @@ def test_made_up_pairs_are_of_every_relation_and_held_out_frames_stay_apart() ->
     assert all(len(row.features) == OF_PAIR for row in open_rows)
     held = {text for at in HELD_OUT for text in FRAMES[at].ways["is"] if "{v}" not in text}
     assert not any(row.first.removeprefix("User: ") in held for row in open_rows)
+
+
+def test_changes_are_of_every_relation_in_many_languages_and_held_out_blocks_stay_apart() -> None:
+    told, held = ([row for row in change_rows(held_out=out) if row.task == "relation"] for out in (False, True))
+    assert {row.label for row in told} == {row.label for row in held} == {0, 1, 2, 3, 4}
+    assert len({row.language for row in told}) >= 6
+    assert not {row.first for row in told} & {row.first for row in held}
+    code = [row for row in told if row.first.endswith("the front door code is 4471")]
+    assert {row.label for row in code if "9026" in row.second} == {3}
+    assert {row.label for row in code if "1180" in row.second} == {0}
