@@ -12,25 +12,21 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
-from memkit.backbones.small import SmallBackbone
 from memkit.backbones.small.backbone import SHIPPED
 from memkit.embedders import make_embedder
 from memkit_train.chooser.learn import ChooserSettings, learn
-from memkit_train.lab.demo.chatbot import Chatbot, Visit
 from memkit_train.lab.demo.panel import visits
-from memkit_train.lab.field import FieldUser, generate_field, read_answer
-from memkit_train.lab.field.talk import label_talk
-from memkit_train.lab.small.scenes import clause_rows, relation_rows
-from memkit_train.lab.worlds import Manners
+from memkit_train.lab.field import generate_field
 from memkit_train.log.records import Trajectory
 from memkit_train.log.source import StoreSource
 from memkit_train.metrics.stats import Estimate, difference_by_cluster
 from memkit_train.retrain.collect import collect, sides
 from memkit_train.retrain.config import TrainConfig, load
 from memkit_train.rows import ChoiceRow, list_chosen
+from tests.bench._small_field import label_fully, log_field, open_desk
 from tests.bench._table import Row
 
 SEEDS, FIRST = 3, 11
@@ -62,7 +58,7 @@ class Learned:
 def _seed(seed: int, users: int) -> Learned:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        now = _log(folder / "store", users, seed)
+        now = log_field(folder / "store", users, seed)
         config = load(None, _sets(folder, seed))
         begun = time.process_time()
         rows, rest = _collect(config, now, lambda one: one)
@@ -82,21 +78,8 @@ def _sets(folder: Path, seed: int) -> list[str]:
     return [f"{name}={value}" for name, value in {**sets, "method.seed": seed, "output": folder / "runs"}.items()]
 
 
-def _log(store: Path, users: int, seed: int) -> datetime:
-    manners = Manners(0.3, 0.1, corrects=0.35)
-    with _desk(store, SHIPPED) as chatbot:
-        talk = [Visit(one, one.user_id, manners, seed=seed) for one in generate_field(users, seed=seed)]
-        log = chatbot.serve(talk)
-    return max(one.question.asked_at for one in log) + timedelta(days=1)
-
-
-def _desk(store: Path, weights: Path) -> Chatbot:
-    options = {"embedder": "minilm", "keep_turns": "all"}
-    return Chatbot(store, SmallBackbone(weights=weights), reads=read_answer, users=FieldUser, **options)
-
-
 def _ask(weights: Path, store: Path, seed: int) -> Rights:
-    with _desk(store, weights) as chatbot:
+    with open_desk(store, weights) as chatbot:
         found = chatbot.serve(visits(generate_field(PANEL, seed=seed, side="panel"), "panel"))
     rights: Rights = {}
     for one in found:
@@ -129,13 +112,8 @@ def _train(folder: Path, rows: Sequence[ChoiceRow], rest: Sequence[ChoiceRow], s
 
 
 def _full(config: TrainConfig) -> list[ChoiceRow]:
-    """What the manager should have chosen all through the same users' talk."""
-    embedder, rows = make_embedder("minilm"), list[ChoiceRow]()
     with StoreSource(config.data.path) as source:
-        for user in sides(source, config)[0]:
-            scene = label_talk(user)
-            rows += [*clause_rows(scene), *relation_rows(scene, embedder)]
-    return rows
+        return label_fully(sides(source, config)[0])
 
 
 class _Shuffling:
