@@ -20,7 +20,7 @@ from memkit.backbones.small import SmallBackbone
 from memkit.backbones.small.backbone import SHIPPED
 from memkit.backbones.small.encoder import Encoder, TextPair
 from memkit.backbones.small.pairs import clause_pair
-from memkit.backbones.small.shape import SURE
+from memkit.backbones.small.shape import RELATION, SURE
 from memkit.text.clauses import clauses
 from memkit_train.lab.small.build import is_held_out, is_of_other_hand, rows_of
 from memkit_train.lab.small.measure import kept_f1, macro_f1
@@ -67,11 +67,11 @@ def _held_out() -> list[Row]:
     rows = _other_hand(rows_of([one for one in scenes if is_of_other_hand(one)]))
     held = rows_of([one for one in scenes if not is_of_other_hand(one)])
     shares = _shares(held)
+    relation = macro_f1(held, shares, "relation")
+    note = f"n={len(_of(held, 'relation'))}; taken as unrelated: {_overlooked(held, shares)}"
     rows += [
         _at_least("held-out scenes: keep or leave, F1", kept_f1(held, shares), 0.85, len(_of(held, "clause"))),
-        _at_least(
-            "held-out scenes: relation, macro-F1", macro_f1(held, shares, "relation"), 0.80, len(_of(held, "relation"))
-        ),
+        Row("held-out scenes: relation, macro-F1", relation, "", ">= 0.8", relation >= 0.8, note),
     ]
     for language in sorted({row.language for row in held}):
         at = [place for place, row in enumerate(held) if row.language == language]
@@ -81,6 +81,13 @@ def _held_out() -> list[Row]:
         name = f"… {language}{'' if known else ', a language that it was not taught'}: keep or leave, F1"
         rows.append(Row(name, value, "", bar, not known or value >= 0.65, f"n={len(at)}"))
     return [*rows, _sure([one for one in zip(held, shares, strict=True) if one[0].language not in KNOWN])]
+
+
+def _overlooked(held: Sequence[ChoiceRow], shares: Sequence[Sequence[float]]) -> str:
+    """Of the pairs of each relation."""
+    found = [(row.label, max(one) == one[0]) for row, one in zip(held, shares, strict=True) if row.task == "relation"]
+    by = {name: [left for label, left in found if label == at] for at, name in enumerate(RELATION) if at}
+    return ", ".join(f"{name} {sum(left)} of {len(left)}" for name, left in by.items())
 
 
 def _other_hand(rows: Sequence[ChoiceRow]) -> list[Row]:
