@@ -45,7 +45,7 @@ from memkit_train.rewards import Answers, Probed
 from memkit_train.rewards.trial import HeldOut, Trial, trials
 from memkit_train.rows import TokenRow
 from tests.bench._table import Row
-from tests.bench._users import live
+from tests.bench._users import SERVED, live
 from tests.train.policies import turns_of
 
 SEEDS = (61, 62, 63)
@@ -214,7 +214,7 @@ def tried(world: World, adapters: Mapping[str, Path | None], *, skilled: bool = 
                 tiny.checkpoint(base), threads=1, max_batch=64, validity_sample=1.0, max_adapters=32
             ) as backbone,
         ):
-            answers = Answers(own, embedder)
+            answers = Answers(own, embedder, served=SERVED)
             for name, folder in members.items():
                 if folder is not None:
                     backbone.load_adapter(name, folder, merged=True)
@@ -224,7 +224,7 @@ def tried(world: World, adapters: Mapping[str, Path | None], *, skilled: bool = 
                 for name, folder in members.items()
             ]
             for policy in policies:
-                (found[policy.name],) = trials(Env(embedder), [policy], users, answers, metric="answer_em")
+                (found[policy.name],) = trials(Env(embedder, SERVED), [policy], users, answers, metric="answer_em")
     return found
 
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from memkit.backbones import make_backbone
 from memkit.embedders import make_embedder
-from memkit.engine.served_with import ServedWith
 from memkit.seams.backbone import Backbone, GenRequest, Replies
 from memkit_train.files.run_folder import RunFolder
 from memkit_train.lab import tiny
@@ -32,6 +31,7 @@ from memkit_train.rl.run import Polished, polish
 from memkit_train.rl.settings import OnlineSettings
 from memkit_train.rl.talks import Talk, of_world
 from tests.bench._table import Row
+from tests.bench._users import SERVED
 
 SEEDS = (0, 1, 2)
 TRAIN, CHOOSE, HELD = 500, 600, 8000
@@ -44,8 +44,6 @@ ANSWERS = "exact"
 """Who answers when a policy is measured: exact, the world's reader, which shows what a bank is worth; base, the model
 itself, whose own errors hide part of it."""
 KNOBS = Knobs(probes=8)
-SERVED = ServedWith(answer_candidates=8)
-"""The tiny checkpoints were taught to read up to eight memories."""
 
 
 @dataclass(frozen=True, slots=True)

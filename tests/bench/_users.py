@@ -6,10 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memkit.backbones.hf import HFBackbone
+from memkit.engine.served_with import ServedWith
 from memkit.seams.backbone import Backbone
 from memkit_train.lab.demo.chatbot import AT_ONCE, Chatbot, Visit
 from memkit_train.lab.worlds import Episode, Manners
 from memkit_train.replay.env import beside
+
+SERVED = ServedWith(answer_candidates=8)
+"""The tiny checkpoints were taught to read up to eight memories."""
+OPTIONS = {"workers": 0, "answer_candidates": SERVED.answer_candidates}
 
 
 def live(
@@ -27,7 +32,7 @@ def live(
     all roles but `roles`; None: the model does."""
     with (
         HFBackbone(model, threads=1, max_batch=AT_ONCE) as backbone,
-        Chatbot(path, beside(backbone, others, roles), explore=explore, config={"workers": 0}) as chatbot,
+        Chatbot(path, beside(backbone, others, roles), explore=explore, config=OPTIONS) as chatbot,
     ):
         found = chatbot.serve([Visit(one, one.user_id, manners, seed=seed) for one in episodes])
     return sum(one.right for one in found) / len(found)
