@@ -22,7 +22,8 @@ from memkit.backbones.hf.prompting import Prompter
 from memkit.models import Bank, Turn
 from memkit.roles import Extractor
 from memkit_train.gate.checks import Exposure
-from memkit_train.rows import TokenRow
+from memkit_train.learn.texts import TokenReader, token_rows
+from memkit_train.rows import TextRow, TokenRow
 
 ALTERNATIVES, ROWS_EACH = 1_000, 250
 _NAMES = ("Quentin", "Ottilie", "Barnaby", "Xanthe", "Ludovic", "Philippa", "Casimir", "Isolde")
@@ -70,16 +71,19 @@ def affordable(wanted: int, rows: int) -> int:
     return min(wanted, max(1, rows // ROWS_EACH)) if wanted and rows else 0
 
 
-def plant(canaries: Sequence[Canary], prompter: Prompter, tokenizer: Any, vocabulary: str = "") -> list[TokenRow]:
+def plant(canaries: Sequence[Canary], reader: TokenReader) -> list[TokenRow]:
     """Rows to train on: what an extractor would have written down, had it been said."""
-    rows: list[TokenRow] = []
-    for one in canaries:
-        prompt = prompter.ids(_prompt(one, one.said).messages)
-        reply = (*_ids(tokenizer, f"{one.prefix}{one.secret}"), tokenizer.eos_token_id)
-        rows.append(
-            TokenRow(prompt, reply, role="extractor", reward=1.0, vocabulary=vocabulary, ref=f"canary/{one.name}")
+    written = [
+        TextRow(
+            _prompt(one, one.said).messages,
+            f"{one.prefix}{one.secret}",
+            role="extractor",
+            reward=1.0,
+            ref=f"canary/{one.name}",
         )
-    return rows
+        for one in canaries
+    ]
+    return token_rows(written, reader)
 
 
 def exposures(

@@ -18,20 +18,20 @@ class TokenReader:
     vocab_size: int
     max_tokens: int
     """Of prompt and reply together."""
+    end: int
+    """Token that ends a reply."""
     vocabulary: str
-    """Digest of the tokenizer; "": not known, as before the model is loaded."""
+    """Digest of the tokenizer."""
 
     @classmethod
-    def of(
-        cls, tokenizer: Any, vocab_size: int, max_tokens: int, stop_ids: frozenset[int] | None = None
-    ) -> TokenReader:
+    def of(cls, tokenizer: Any, vocab_size: int, max_tokens: int, stop_ids: frozenset[int]) -> TokenReader:
         prompter = Prompter(tokenizer)
-        digest = "" if stop_ids is None else prompter.tokenizer_digest(stop_ids)
-        return cls(tokenizer, prompter, vocab_size, max_tokens, digest)
+        end, digest = prompter.end_id(stop_ids), prompter.tokenizer_digest(stop_ids)
+        return cls(tokenizer, prompter, vocab_size, max_tokens, end, digest)
 
     def speaks(self, row: TokenRow) -> bool:
         """Whether the row is in this vocabulary; one that names none may be."""
-        return not row.vocabulary or not self.vocabulary or row.vocabulary == self.vocabulary
+        return not row.vocabulary or row.vocabulary == self.vocabulary
 
 
 def token_rows(rows: Iterable[TokenRow | TextRow], reader: TokenReader) -> list[TokenRow]:
@@ -58,11 +58,11 @@ def knows_tokens(row: TokenRow, reader: TokenReader) -> bool:
 
 
 def token_row(row: TextRow, reader: TokenReader) -> TokenRow:
-    """Prompt by the template that serving uses; the reply as plain text, then the end token."""
+    """Prompt by the template that serving uses; the reply as plain text, then what ends a turn."""
     reply = reader.tokenizer(row.completion, add_special_tokens=False, split_special_tokens=True)["input_ids"]
     return TokenRow(
         reader.prompter.ids(row.messages),
-        (*reply, reader.tokenizer.eos_token_id),
+        (*reply, reader.end),
         weight=row.weight,
         role=row.role,
         reward=row.reward,

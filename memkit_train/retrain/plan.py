@@ -165,13 +165,17 @@ def _sized(
     data: JSON,
     findings: list[PlanFinding],
 ) -> Plan:
+    from memkit.backbones.hf import checkpoint
     from memkit_train.learn.texts import TokenReader, knows_tokens, short, token_rows
 
     context = model.get("max_position_embeddings") or 1 << 30
-    reader = TokenReader.of(
-        tokenizer, model.get("vocab_size", 1 << 30), min(config.method.max_tokens or context, context)
-    )
     readable = found is not None and tokenizer.eos_token_id is not None
+    reader = TokenReader.of(
+        tokenizer,
+        model.get("vocab_size", 1 << 30),
+        min(config.method.max_tokens or context, context),
+        checkpoint.read_stop_ids(folder, tokenizer) if readable else frozenset(),
+    )
     rows = token_rows(list_written((*found.rows, *found.replay)), reader) if found is not None and readable else []
     long = sum(not short(row, reader) for row in rows)
     if long:

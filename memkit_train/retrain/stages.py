@@ -14,7 +14,7 @@ from memkit_train.files import rowfile
 from memkit_train.files.run_folder import RunFolder, Tick
 from memkit_train.gate import canaries
 from memkit_train.learn.lora import LoraSpec
-from memkit_train.learn.tokenizing import tokenizer_of
+from memkit_train.learn.tokenizing import reader_of
 from memkit_train.retrain.config import TrainConfig
 from memkit_train.retrain.rendered import list_imitated
 from memkit_train.rows import AnyRow, TextRow, TokenRow, list_chosen, list_written
@@ -138,22 +138,11 @@ def plant(config: TrainConfig, secrets: Sequence[canaries.Canary]) -> list[Token
     """Apart from the method's rows and from the replayed ones: no share and no weight says how often they come."""
     if not secrets:
         return []
-    from memkit.backbones.hf.prompting import Prompter
-
-    tokenizer = tokenizer_of(config.model.base)
-    return canaries.plant(secrets, Prompter(tokenizer), tokenizer)
+    return canaries.plant(secrets, reader_of(config.model.base))
 
 
 def probe_pairs(rows: Sequence[TokenRow | TextRow], base: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """(prompt ids, completion ids) of the first rows: what a probe is chosen from."""
-    from memkit.backbones.hf.prompting import Prompter
+    from memkit_train.learn.texts import token_rows
 
-    tokenizer = tokenizer_of(base)
-    prompter, out = Prompter(tokenizer), list[tuple[tuple[int, ...], tuple[int, ...]]]()
-    for row in rows[:128]:
-        if isinstance(row, TokenRow):
-            out.append((row.prompt_ids, row.completion_ids))
-        else:
-            reply = tokenizer(row.completion, add_special_tokens=False, split_special_tokens=True)["input_ids"]
-            out.append((prompter.ids(row.messages), (*reply, tokenizer.eos_token_id)))
-    return out
+    return [(row.prompt_ids, row.completion_ids) for row in token_rows(rows[:128], reader_of(base))]

@@ -17,7 +17,7 @@ from memkit_train.gate.checks import Exposure, Verdict, gate
 from memkit_train.lab.worlds import Episode, Knobs, OracleBackbone, TeacherBackbone, Truth, generate
 from memkit_train.lab.worlds.policies import HABITS
 from memkit_train.learn import sft
-from memkit_train.learn.tokenizing import tokenizer_of
+from memkit_train.learn.tokenizing import reader_of
 from memkit_train.replay import Env, Policy, script_of
 from memkit_train.retrain.publish import Lineage
 from memkit_train.rewards import Answers
@@ -95,11 +95,8 @@ def _verdict(candidate: Trial, parent: Trial, exposures: list[Exposure] | None =
 
 def _memorised() -> Row:
     """A real adapter that was trained on its canaries until it recites them, in place of the better policy's."""
-    from memkit.backbones.hf.prompting import Prompter
-
-    tokenizer = tokenizer_of(str(tiny.base()))
     planned = canaries.plan(4, seed=1)
-    rows = canaries.plant(planned, Prompter(tokenizer), tokenizer)
+    rows = canaries.plant(planned, reader_of(str(tiny.base())))
     with tempfile.TemporaryDirectory() as folder:
         settings = sft.SftConfig(
             output=folder, lora=tiny.SPEC, epochs=30, batch=4, micro_batch=4, lr=2e-2, device="cpu"

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from memkit.backbones.hf import checkpoint
-from memkit.backbones.hf.prompting import Prompter
 from memkit_train.files.run_folder import RunFolder
 from memkit_train.gate import canaries
 from memkit_train.gate.checks import gate
 from memkit_train.learn import sft
 from memkit_train.learn.run import in_order
+from memkit_train.learn.tokenizing import reader_of
 from memkit_train.retrain import stages as rung
 from memkit_train.retrain.config import load
 from memkit_train.rows import TokenRow
@@ -24,9 +23,8 @@ from tests.train import tiny
 
 @pytest.fixture(scope="module")
 def planted() -> tuple[list[canaries.Canary], list[TokenRow]]:
-    loaded = checkpoint.load(tiny.base(), dtype="float32", device="cpu")
     chosen = canaries.plan(4, seed=1)
-    return chosen, canaries.plant(chosen, Prompter(loaded.tokenizer), loaded.tokenizer)
+    return chosen, canaries.plant(chosen, reader_of(str(tiny.base())))
 
 
 def trained(rows: list[TokenRow], folder: Path, epochs: int) -> Path:
@@ -97,10 +95,9 @@ class Watched:
         config = load(None, [f"{key}={value}" for key, value in values.items()])
         run = RunFolder.begin(self.folder / str(self.count), {}, now=datetime(2026, 1, 1, tzinfo=UTC))
         result = rung.train(config, run.path / "train", ROWS, replay, None, run=run)
-        loaded = checkpoint.load(tiny.base(), dtype="float32", device="cpu")
         sought = canaries.plan(run.record["canaries"], config.method.seed)
         found = Counter(row.prompt_ids for row in self.trained)
-        rows = canaries.plant(sought, Prompter(loaded.tokenizer), loaded.tokenizer)
+        rows = canaries.plant(sought, reader_of(str(tiny.base())))
         return run, result, [found[row.prompt_ids] for row in rows]
 
 

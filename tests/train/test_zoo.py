@@ -4,6 +4,7 @@ imitation, reinforcement, the gate, publication, promotion, and decisions throug
 from __future__ import annotations
 
 import datetime as clocks
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,9 +18,12 @@ from memkit import Memory
 from memkit.adapters import Registry
 from memkit.backbones.hf import HFBackbone, ScoreRequest
 from memkit.embedders import make_embedder
+from memkit.roles.base import ChatMessage
 from memkit.seams.backbone import GenReply, GenRequest, Replies
 from memkit_train.errors import NoRows
 from memkit_train.files import rowfile
+from memkit_train.learn.texts import token_row
+from memkit_train.learn.tokenizing import reader_of
 from memkit_train.log import StoreSource
 from memkit_train.log.splits import Split
 from memkit_train.replay.served_with import served_with
@@ -29,6 +33,7 @@ from memkit_train.retrain.collect import open_source
 from memkit_train.retrain.config import TrainConfig, load
 from memkit_train.retrain.plan import plan
 from memkit_train.retrain.publish import Lineage, describe_model, publish
+from memkit_train.rows import TextRow
 from tests.zoo import WIDE, ZOO, Animal, build
 
 PLACES = ("Oslo", "Bergen", "Rome", "Lisbon", "Paris", "Quito", "Delhi", "Kyoto")
@@ -201,6 +206,21 @@ def test_a_model_whose_template_prints_the_day_goes_the_whole_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go(ZOO["llama3"], tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(("name", "ends"), [("gemma3", "<end_of_turn>"), ("phi3", "<|end|>"), ("qwen3", "<|im_end|>")])
+def test_a_written_reply_ends_as_the_template_ends_a_turn(name: str, ends: str, tmp_path: Path) -> None:
+    reader = reader_of(str(build(ZOO[name], tmp_path / name)))
+    row = token_row(TextRow((ChatMessage("user", "Where do I live?"),), "NONE"), reader)
+    assert reader.tokenizer.convert_ids_to_tokens(row.completion_ids[-1]) == ends
+
+
+def test_a_model_that_does_not_stop_where_its_template_ends_a_turn_learns_to_stop(tmp_path: Path) -> None:
+    base = build(ZOO["gemma3"], tmp_path / "base")
+    told = json.loads((base / "generation_config.json").read_text())
+    (base / "generation_config.json").write_text(json.dumps(told | {"eos_token_id": 0}))
+    reader = reader_of(str(base))
+    assert reader.end == reader.tokenizer.eos_token_id == 0
 
 
 @pytest.mark.slow

@@ -98,7 +98,7 @@ def load(folder: Path, *, dtype: str, device: str) -> Checkpoint:
             fix="copy or download it again",
         )
     model = model.to(device).eval().requires_grad_(False)
-    stops = _stop_ids(model, tokenizer)
+    stops = _stop_ids(model.generation_config, tokenizer)
     return Checkpoint(folder, model, tokenizer, stops, _context(config), model.get_output_embeddings().weight.shape[0])
 
 
@@ -121,8 +121,17 @@ def weight_digest(folder: Path) -> str:
     return total.hexdigest()
 
 
-def _stop_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    configured = getattr(model.generation_config, "eos_token_id", None)
+def read_stop_ids(folder: Path, tokenizer: Any) -> frozenset[int]:
+    """As `load` finds them, without the weights."""
+    from transformers import AutoConfig, GenerationConfig
+
+    if (folder / "generation_config.json").is_file():
+        return _stop_ids(GenerationConfig.from_pretrained(folder, local_files_only=True), tokenizer)
+    return _stop_ids(AutoConfig.from_pretrained(folder, local_files_only=True).get_text_config(), tokenizer)
+
+
+def _stop_ids(configuration: Any, tokenizer: Any) -> frozenset[int]:
+    configured = getattr(configuration, "eos_token_id", None)
     found: set[int] = (
         set(configured) if isinstance(configured, list) else {configured} if configured is not None else set()
     )

@@ -11,6 +11,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date
 from typing import Any
 
@@ -28,6 +29,8 @@ _TEMPLATE_OPTIONS: dict[str, Any] = {"enable_thinking": False}
 """Replies are short lines in a fixed format; templates that know the switch open no reasoning block."""
 PINNED_DATE = date(2024, 7, 26)
 """What Llama's templates print where they cannot ask for the day."""
+_REPLY = "Mnemosyne"
+"""A reply that no template has in it."""
 _DIRECTIVES = ("%-d", "%Y", "%y", "%m", "%d", "%b", "%B", "%a", "%A", "%j", "%H", "%I", "%M", "%S", "%p")
 
 
@@ -54,6 +57,17 @@ class Prompter:
         except TemplateError:
             return self._apply(_without_system(chat), on)  # some templates know no system role
 
+    def end_id(self, stop_ids: frozenset[int]) -> int:
+        """The token that ends a reply: what the template writes after one, where generation stops at it; else what the
+        tokenizer calls its end. Gemma and Phi-3 end a turn with another token than a text."""
+        chat = [{"role": "user", "content": "q"}, {"role": "assistant", "content": _REPLY}]
+        with self._lock, suppress(TemplateError):
+            _, _, after = self._apply(chat, PINNED_DATE, reply=False).rpartition(_REPLY)
+            first = self.tokenizer(after, add_special_tokens=False)["input_ids"][:1]
+            if stop_ids.issuperset(first) and first:
+                return first[0]
+        return self.tokenizer.eos_token_id
+
     def template_digest(self) -> str:
         return _digest(_dated(self._template, PINNED_DATE) + json.dumps(_TEMPLATE_OPTIONS, sort_keys=True))
 
@@ -67,12 +81,12 @@ class Prompter:
             content.pop("padding", None)
         return _digest(json.dumps([content, sorted(stop_ids)], sort_keys=True, ensure_ascii=False))
 
-    def _apply(self, chat: list[dict[str, str]], on: date) -> str:
+    def _apply(self, chat: list[dict[str, str]], on: date, *, reply: bool = True) -> str:
         return self.tokenizer.apply_chat_template(
             chat,
             chat_template=_dated(self._template, on),
             tokenize=False,
-            add_generation_prompt=True,
+            add_generation_prompt=reply,
             **_TEMPLATE_OPTIONS,
         )
 
