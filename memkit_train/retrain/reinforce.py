@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,9 @@ from memkit_train.retrain.gather import gather
 from memkit_train.retrain.stages import parent_of, registry_path
 from memkit_train.rl.run import Machine, Polished, polish
 from memkit_train.rl.settings import OnlineSettings
-from memkit_train.rl.talks import of_log
+from memkit_train.rl.talks import Talk, of_log
+
+SMOKE_TALKS = 8
 
 
 def learn(
@@ -49,8 +51,8 @@ def learn(
     run.write()
     return polish(
         model.base,
-        found.talks,
-        found.heldout,
+        pick_few(found.talks) if smoke else found.talks,
+        pick_few(found.heldout) if smoke else found.heldout,
         run.path,
         settings=tiny(config.online) if smoke else config.online,
         parent=parent,
@@ -89,8 +91,8 @@ def polish_adapter(
     settings = config.polishing
     return polish(
         model.base,
-        talks,
-        judged,
+        pick_few(talks) if smoke else talks,
+        pick_few(judged) if smoke else judged,
         output,
         settings=tiny(settings) if smoke else settings,
         parent=parent,
@@ -105,10 +107,22 @@ def polish_adapter(
     )
 
 
+def pick_few(talks: Sequence[Talk]) -> list[Talk]:
+    """For a smoke run: the shortest conversations, each up to its first session after which something can be asked. How
+    many decide something, only playing them tells, so they are more than a step needs."""
+    cut = [next((part for part in _beginnings(talk) if part.questions), talk) for talk in talks]
+    asked = [talk for talk in cut if talk.questions]
+    return sorted(asked, key=lambda talk: len(talk.script))[:SMOKE_TALKS]
+
+
+def _beginnings(talk: Talk) -> Iterator[Talk]:
+    return (talk.first(number) for number in range(1, len(talk.sessions) + 1))
+
+
 def tiny(settings: OnlineSettings) -> OnlineSettings:
-    """The same run, two steps of next to nothing."""
+    """The same run, two steps of next to nothing. What it plays is cut short already."""
     raw: dict[str, Any] = settings.model_dump()
-    raw |= {"group": 2, "states": 2, "talks": 2, "questions": 1, "refresh": 2, "rerolls": 2, "iterations": 1}
-    raw["stages"] = [{**stage, "steps": 2, "sessions": 2} for stage in raw["stages"]]
+    raw |= {"group": 2, "states": 2, "talks": SMOKE_TALKS, "questions": 1, "refresh": 2, "rerolls": 2, "iterations": 1}
+    raw["stages"] = [{**stage, "steps": 2, "sessions": None} for stage in raw["stages"]]
     raw["stop"] |= {"every": 2, "users": 2, "m_fail": 2.0}
     return OnlineSettings.model_validate(raw)

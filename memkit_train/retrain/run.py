@@ -55,7 +55,7 @@ from memkit_train.retrain.stages import (
     registry_path,
     train,
 )
-from memkit_train.rows import list_chosen, list_written
+from memkit_train.rows import GOOD, AnyRow, list_chosen, list_written
 
 if TYPE_CHECKING:
     from memkit_train.rl.run import Polished
@@ -254,7 +254,8 @@ class _Retraining:
             erased = source.newest_erasure()
             found = collect(source, self.config, self.embedder, now=self.now)
             store_id = source.store_id
-        rowfile.save(self.run.path / ROWS, found.rows[: self._most(SMOKE_ROWS)])
+        rows = sorted(found.rows, key=_is_bad) if self.smoke else found.rows
+        rowfile.save(self.run.path / ROWS, rows[: self._most(SMOKE_ROWS)])
         rowfile.save(self.run.path / REPLAY, found.replay[: self._most(SMOKE_ROWS)])
         return found.to_json() | {"store_id": store_id, "erased": erased}
 
@@ -437,6 +438,11 @@ def _enough_new(config: TrainConfig, *, force: bool) -> None:
             why=f"{config.data.min_labels} make a run worth it",
             fix="collect more feedback, lower data.min_labels, or pass --force",
         )
+
+
+def _is_bad(row: AnyRow) -> bool:
+    """A few rows that are tried out must hold what is imitated."""
+    return row.reward is not None and row.reward < GOOD
 
 
 def _verdict(raw: JSON) -> Verdict:

@@ -12,6 +12,7 @@ import pytest
 
 from memkit_train.errors import NoRows, OtherData
 from memkit_train.files.run_folder import RunFolder
+from memkit_train.retrain.reinforce import pick_few, tiny
 from memkit_train.rl import decisions, source
 from memkit_train.rl.rollouts import Batch
 from memkit_train.rl.run import Machine, Polished, polish
@@ -149,6 +150,18 @@ def test_the_command_runs_and_says_where_the_time_went(tmp_path: Path, capsys: p
     found = json.loads(told.stdout)
     assert found["status"] == "trained"
     assert Path(found["run"], "report.html").is_file()
+
+
+def test_a_smoke_run_plays_what_can_be_asked_about(tmp_path: Path) -> None:
+    """Twenty conversations in which nothing is asked, and one that is asked about after its last session only."""
+    talk = TALKS[0]
+    late = replace(talk, questions=tuple(one for one in talk.questions if one.probe.after == len(talk.script)))
+    mute = [replace(talk, user=f"mute-{number}", questions=()) for number in range(20)]
+    few = pick_few([*mute, late])
+    assert few == [late]
+    early = pick_few(TALKS)[0]
+    assert len(early.script) < len(talk.script)
+    assert run(tmp_path, tiny(model.settings()), talks=few, held=pick_few(HELD)).status == "trained"
 
 
 @pytest.mark.parametrize("chosen", [{"algorithm": "logo", "p_local": 1.0}, {"learn": "episodes"}])

@@ -38,7 +38,7 @@ from memkit_train.retrain import run as retrain
 from memkit_train.retrain import stages as rung
 from memkit_train.retrain.config import TrainConfig, dump, load
 from memkit_train.rewards.trial import Case, Trial
-from memkit_train.rows import TextRow
+from memkit_train.rows import TextRow, TokenRow
 from tests.train import tiny
 from tests.train.policies import Spelled
 from tests.train.stores import dividing_seed, lived, teacher, world
@@ -253,6 +253,16 @@ def test_nothing_goes_on_from_an_interrupted_smoke_run(store: Path, tmp_path: Pa
     whole = retrain.begin(chosen, "retrain", resume=True, now=now)
     assert whole.path != cut.path
     assert retrain.begin(chosen, "retrain", resume=True, now=now).path == whole.path
+
+
+def test_a_smoke_run_tries_good_rows_however_late_they_come(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[Any] = [TokenRow((5, 6, 7), (8, 9), reward=float(number >= 40)) for number in range(44)]
+    monkeypatch.setattr(retrain, "collect", lambda *_, **__: collect.Collected(rows))
+    run, made = retrain.imitate(config(store, tmp_path), smoke=True)
+    assert made["steps"] > 0
+    assert len(rowfile.load(run.path / "rows.jsonl")) == 16
 
 
 def test_everybody_that_more_than_rows_is_made_from_is_on_record(store: Path, tmp_path: Path) -> None:
