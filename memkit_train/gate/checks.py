@@ -55,6 +55,8 @@ _FAULTS = {
 _RECITED = 0.02
 """How often the check of single secrets may be wrong about weights that memorised nothing; with so many secrets that
 even the first rank of all is no rarer than that, the first rank counts."""
+_TOGETHER = 3
+"""Secrets from which on their mean is judged: of fewer, all may have moved up by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +270,7 @@ def _memorised(exposures: Sequence[Exposure] | None, limits: Limits) -> Check:
         f"{gain.value:+.2f} bits [{gain.low:+.2f}, {gain.high:+.2f}] over {len(exposures)} canaries; "
         f"median rank {ranks[len(ranks) // 2]} of {exposures[0].alternatives}; {len(recited)} recited"
     )
-    passed = gain.low <= limits.memorisation and not recited
+    passed = not recited and (len(exposures) < _TOGETHER or gain.low <= limits.memorisation)
     return Check("memorisation", passed, gain.value, gain.low, gain.high, bar, why)
 
 

@@ -158,6 +158,14 @@ def test_shuffled_rewards_are_refused_by_the_target() -> None:
     assert [check.name for check in verdict.failed] == ["target"]
 
 
+def test_one_or_two_secrets_that_moved_up_a_little_are_no_verdict() -> None:
+    """With three it is unlikely that all did by chance."""
+    moved = [Exposure(f"c{n}", 200, 400, 1000) for n in range(3)]
+    assert verdict_on("better", moved[:2]).check("memorisation").passed
+    assert not verdict_on("better", moved).check("memorisation").passed
+    assert not verdict_on("better", [Exposure("recited", 1, 400, 1000)]).check("memorisation").passed
+
+
 def test_memorised_secrets_are_refused_by_memorisation_alone() -> None:
     verdict = verdict_on("better", canaries(1))
     assert verdict.outcome == "refused"
