@@ -59,11 +59,11 @@ class Watched:
         """It is closed by whoever made it."""
 
 
-def live(store: Path, model: Any, people: int = 8) -> None:
+def live(store: Path, model: Any, people: int = 8, week: int = 0) -> None:
     """Everybody says three things, asks two, and likes every other answer."""
     with Memory(store, model=model, explore=1.0, keep_turns="logged") as memory:
         for number in range(people):
-            user = f"user-{number}"
+            user = f"week-{week}-user-{number}"
             for text in (f"I live in {PLACES[number % 8]}.", "My dog is called Buddy.", f"I am {30 + number}."):
                 memory.add(text, user_id=user)
             for at, question in enumerate(("Where do I live?", "What is my dog called?")):
