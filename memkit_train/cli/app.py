@@ -264,12 +264,23 @@ def report(run: Annotated[Path, typer.Argument(help="Folder of a run.")], json: 
 @app.command()
 def doctor(
     store: Annotated[Path | None, typer.Option("--store", "-s", help="Also look at this store, or bundle.")] = None,
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="Also train, judge and serve a tiny model, a step at a time.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="With --gpu: cuda, or cpu for the same steps without one.")] = "cuda",
     json: Json = False,
 ) -> None:
     """Is this machine fit to train? Packages, GPU, memory, disk; and whether a store can be read. Exit code 1: no."""
+    import tempfile
+
     from memkit_train.retrain.doctor import examine
 
     found = examine(store, open_source)
+    if gpu and all(one.ok is not False for one in found):
+        from memkit_train.lab.demo.rehearsal import rehearse
+
+        with tempfile.TemporaryDirectory() as room:
+            found += rehearse(device, Path(room))
     if json:
         show.as_json([{"name": one.name, "ok": one.ok, "what": one.what, "fix": one.fix} for one in found])
     else:

@@ -188,6 +188,23 @@ def test_doctor_looks_at_packages_and_store(run: Any, store: Path) -> None:
     assert {"trl", "disk", "store"} <= {one["name"] for one in json.loads(out)}
 
 
+def test_doctor_says_what_a_gpu_lacks(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    code, out, _ = run("doctor", "--gpu", "--json")
+    last = json.loads(out)[-1]
+    assert (code, last["name"], "CUDA" in last["what"], "--device cpu" in last["fix"]) == (1, "load", True, True)
+    code, _, err = run("doctor", "--gpu", "--device", "tpu")
+    assert (code, "cuda:1" in err) == (2, True)
+
+
+@pytest.mark.slow
+def test_doctor_takes_every_step_on_the_device_that_it_is_given(run: Any) -> None:
+    code, out, err = run("doctor", "--gpu", "--device", "cpu", "--json")
+    assert code == 0, out + err
+    steps = ["load", "sample", "sft", "grpo", "gate, publish", "promote, serve"]
+    assert [one["name"] for one in json.loads(out)][-len(steps) :] == steps
+
+
 def test_every_command_explains_itself(run: Any) -> None:
     code, out, _ = run("--help")
     assert code == 0
