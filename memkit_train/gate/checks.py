@@ -18,8 +18,8 @@ counted, never timed: what else the machine does must not change a verdict.
 Every comparison is a paired bootstrap over held-out users: the same users are redrawn for both sides, and the bound is
 that of a 95 % interval. A guard passes when even the bad end of its interval stays within ε, so a sample that is too
 small to exclude harm refuses rather than hopes. Secrets are too few for that (often one among hundreds of rows), so
-memorisation is judged by the good end, and by each secret alone: one that stands where chance would hardly put the best
-of so many, and did not under the parent, is recited.
+memorisation is judged by each secret alone: one that stands where chance would hardly put the best of so many, and did
+not under the parent, is recited. From three of them on it is also judged by the good end of their mean.
 """
 
 from __future__ import annotations
