@@ -12,6 +12,7 @@ from memkit.engine.origins import label_shown
 from memkit.engine.serve import within_quota
 from memkit.engine.served_with import ServedWith
 from memkit.errors import BadReply, MemkitError, ModelError
+from memkit.models import MemoryRecord
 from memkit.retrieval import Scored, estimate_tokens
 from memkit.roles import AnswerDraft, Answerer, Prompt, Shown
 from memkit.roles.answerer import MAX_CANDIDATES, SHOWN_CHARS
@@ -19,6 +20,9 @@ from memkit.seams.backbone import GenReply, Sampling
 
 _LINE_TOKENS = 8
 """Number, date and quotes of a line."""
+_WITH_REPLIES = 10
+"""Places in which what an assistant replied is shown: further down it says little that people do not say themselves,
+and took two fifths of the tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,10 @@ def answer(
     """`candidates`: the best `served.answer_candidates` memories, best first; as many as `served.answer_tokens` allow
     are shown."""
     role = Answerer(served.instructions, served.style("answerer"), served.wording("answerer"))
-    fitting = _fitting(within_quota(candidates, MAX_CANDIDATES), served.answer_tokens)
+    best = within_quota(candidates, MAX_CANDIDATES)
+    if served.answer_edition > 1:
+        best = [one for place, one in enumerate(best) if place < _WITH_REPLIES or not _is_reply(one.record)]
+    fitting = _fitting(best, served.answer_tokens)
     shown = label_shown([Shown(n, one.record, one.score, one.signals) for n, one in enumerate(fitting, start=1)])
     prompt = role.render(question, shown, now)
     call = ModelCall.of(
@@ -81,6 +88,11 @@ def answer(
     except (ModelError, BadReply):
         return Answered(None, call)
     return Answered(draft, call)
+
+
+def _is_reply(record: MemoryRecord) -> bool:
+    """What an assistant said under no name of its own."""
+    return record.kind != "fact" and record.origin == "assistant" and record.speaker in ("assistant", "ai")
 
 
 def _fitting(candidates: Sequence[Scored], tokens: int) -> Sequence[Scored]:

@@ -18,6 +18,7 @@ from memkit.seams.backbone import Backbone, style_of
 
 MODES = ("split", "fused")
 STYLES = ("compact", "json")
+ANSWER_EDITIONS = (1, 2)
 ROLES = ("answerer", "extractor", "fused", "manager")
 NEWEST = {"compact": FIRST, "json": max(WORDINGS)}
 """Style → version of the words for whoever is asked in it for the first time. Local models have adapters, and these
@@ -47,6 +48,8 @@ class ServedWith:
     facts_first: bool = False
     """Whether a language model writes the facts: they stand above words that fit a question as well. Those of the rules
     copy the words, and say less."""
+    answer_edition: int = 1
+    """The rules by which the memories of an answer are chosen. 1: the best; 2: replies only among the very best."""
 
     @property
     def weights(self) -> RankerWeights:
@@ -75,17 +78,27 @@ class ServedWith:
         wordings = {
             role: self.wording(role) if known.get(role) == style else NEWEST[style] for role, style in styles.items()
         }
-        return replace(self, styles=tuple(styles.items())).in_words(wordings)
+        return replace(self, styles=tuple(styles.items())).in_words(wordings)._choosing_as(self)
 
     def in_words(self, wordings: Mapping[str, int]) -> ServedWith:
-        return replace(self, wordings=tuple(sorted(one for one in wordings.items() if one[1] != FIRST)))
+        """Whoever answers in the first words is shown the memories that went with them."""
+        return replace(
+            self,
+            wordings=tuple(sorted(one for one in wordings.items() if one[1] != FIRST)),
+            answer_edition=1 if wordings.get("answerer", FIRST) == FIRST else max(ANSWER_EDITIONS),
+        )
 
     def in_words_of(self, before: ServedWith) -> ServedWith:
         """In the words that the same store was asked in before, where the style is the same: its adapters know them."""
         known = dict(before.styles)
         return self.in_words(
             {role: (before if known.get(role) == style else self).wording(role) for role, style in self.styles}
-        )
+        )._choosing_as(before)
+
+    def _choosing_as(self, before: ServedWith) -> ServedWith:
+        """An answerer that is asked as before chooses among the memories that it knows."""
+        same = self.style("answerer") == dict(before.styles).get("answerer")
+        return replace(self, answer_edition=before.answer_edition) if same else self
 
     def to_json(self) -> JSON:
         return asdict(self) | {"styles": dict(self.styles), "wordings": dict(self.wordings)}
@@ -143,6 +156,12 @@ def _switch(value: Any) -> bool:
     return value
 
 
+def _answer_edition(value: Any) -> int:
+    if value not in ANSWER_EDITIONS:
+        raise unreadable("its answers are made by rules that are unknown here")
+    return value
+
+
 _READ: dict[str, Callable[[Any], Any]] = {
     "mode": _mode,
     "instructions": _instructions,
@@ -156,6 +175,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "answer_candidates": _number,
     "answer_tokens": _number,
     "facts_first": _switch,
+    "answer_edition": _answer_edition,
 }
 
 

@@ -15,7 +15,7 @@ from memkit.retrieval import estimate_tokens
 from memkit.roles.prompting import WORDINGS
 from memkit.seams.backbone import GenRequest, Replies
 from tests.bench._peer import PeerMissing, run_peer
-from tests.bench._real_talks import Talk
+from tests.bench._real_talks import Talk, forms_of, holds, same, share
 from tests.bench._scripted import Scripted
 from tests.bench._table import Row
 from tests.bench.manager import PEER, PEER_SCRIPT
@@ -34,6 +34,10 @@ class Asked:
     answers: list[int] = field(default_factory=list)
     calls: int = 0
     told: int = 0
+    gold: list[bool] = field(default_factory=list)
+    """Whether a memory that an answer is made of holds the gold."""
+    evidence: list[bool] = field(default_factory=list)
+    """… or they hold all the words that tell it."""
 
 
 class Counting(Scripted):
@@ -42,9 +46,11 @@ class Counting(Scripted):
     def __init__(self) -> None:
         super().__init__({"fused": _reply, "answerer": '{"memories": [], "answer": "unknown"}'})
         self.tokens = 0
+        self.shown: list[str] = []
 
     def generate(self, requests: Sequence[GenRequest]) -> Replies:
         self.tokens += sum(estimate_tokens(said.content) for one in requests for said in one.prompt.messages)
+        self.shown = [one.record.text for request in requests for one in request.prompt.view.shown]
         return super().generate(requests)
 
     def taken(self) -> int:
@@ -56,14 +62,17 @@ def rows(found: Sequence[Talk]) -> Iterator[Row]:
     first, newest = (_ours(found, wording) for wording in (min(WORDINGS), max(WORDINGS)))
     theirs, why = _mem0(found)
     for what, mine, before in ((TURN, newest.turns, first.turns), (ANSWER, newest.answers, first.answers)):
-        for name, share in (("p50", 0.50), ("p95", 0.95)):
-            ours, old = _quantile(mine, share), _quantile(before, share)
+        for name, place in (("p50", 0.50), ("p95", 0.95)):
+            ours, old = _quantile(mine, place), _quantile(before, place)
             note = f"{ours / old:.2f} × wording {min(WORDINGS)}'s {old}; n={len(mine)}"
             bar = f"<= {MOST} × {old}"
             yield Row(f"tokens per {what}, {name}", ours, "", bar, ours <= MOST * old, note)
             if what == TURN:
-                value = _quantile(theirs.turns, share) if theirs else None
+                value = _quantile(theirs.turns, place) if theirs else None
                 yield Row(f"…mem0's, {name}", value, "", "reported", theirs is not None, why)
+    seen, least = share(newest.evidence), share(first.evidence)
+    note = f"n={len(newest.gold)}; the gold in so many words {share(newest.gold):.2f}, before {share(first.gold):.2f}"
+    yield Row("answers made of the gold or of all evidence", seen, "%", f">= {least:.4g}", seen >= least, note)
     yield Row("…mem0's", None, "", "reported", True, "not counted: mem0 has no call that answers")
     calls, before = newest.calls / newest.told, first.calls / first.told
     yield Row("model calls per turn", calls, "", f"<= {before:.3g}", calls <= before)
@@ -86,6 +95,12 @@ def _ours(found: Sequence[Talk], wording: int) -> Asked:
             for question in talk.questions:
                 memory.answer(question["question"], user_id="u")
                 asked.answers.append(model.taken())
+                if question["answer"] is not None:
+                    forms = forms_of(question["answer"])
+                    asked.gold.append(any(holds(text, forms) for text in model.shown))
+                    words = [turn["content"] for turn in talk.turns if turn["id"] in question["evidence"]]
+                    told = all(any(same(text, said) for text in model.shown) for said in words)
+                    asked.evidence.append(asked.gold[-1] or told)
         asked.told += len(talk.turns)
     return asked
 
@@ -124,5 +139,5 @@ def _fact(role: str, text: str) -> str:
     return text[:FACT_CHARS] if role == "user" and len(text) > IDLE_CHARS else ""
 
 
-def _quantile(values: Sequence[int], share: float) -> int:
-    return sorted(values)[int(len(values) * share)]
+def _quantile(values: Sequence[int], place: float) -> int:
+    return sorted(values)[int(len(values) * place)]

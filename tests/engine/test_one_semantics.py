@@ -116,6 +116,31 @@ def test_a_question_is_asked_as_memory_answers_it(
     assert found.draft.memory_ids == tuple(record.id for record in answer.cited)
 
 
+@pytest.mark.parametrize("wording", [1, 2])
+def test_replies_are_shown_for_an_answer_as_its_edition_has_it(wording: int, tmp_path: Path) -> None:
+    """Each of 20 turns has a reply: the first edition shows all of them, the second those among the ten best."""
+    served, trained, clock = Noting("json"), Noting("json"), Hands(START)
+    with Memory(tmp_path / "store", model=served, clock=clock, config={"wording": wording}) as memory:
+        for n in range(20):
+            reply = {"role": "assistant", "content": f"{n} miles with the dog make a long walk, Ana!"}
+            memory.add([said(n, 1), reply], user_id="ana", at=START, infer=False)
+        best = memory.search(QUESTION, user_id="ana", k=60)
+        memory.answer(QUESTION, user_id="ana")
+    with StoreSource(tmp_path / "store") as source:
+        env = Env(make_embedder("hash"), source.served_with)
+        (episode,) = source.trajectories()
+        (script,) = scripts_of(episode)
+        bank = env.list_states(script)[-1].live
+        answers = Answers(CachedBackbone(trained), env.embedder, source.served_with)
+        (found,) = answers.ask([(Probed(QUESTION, "", START), bank)])
+    assert trained.prompts == served.prompts
+    shown = {hit.memory.id for hit in (best if wording == 1 else best[:10])}
+    assert {one.record.id for one in found.served} == shown | {
+        hit.memory.id for hit in best if hit.memory.origin == "user"
+    }
+    assert 0 < sum(hit.memory.origin == "assistant" for hit in best[:10]) < 10
+
+
 @pytest.mark.parametrize(
     ("config", "shown"),
     [({"answer_candidates": 7, "reasks": 0}, 7), ({}, 20), ({"answer_tokens": 100}, None)],

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from memkit import Memory
+from memkit.engine.served_with import ServedWith
 from memkit.errors import InvalidConfig
 from memkit.roles import Answerer, Extractor, Fused, Manager, role_prompt_hashes
+from memkit.runtime import on_record
 from memkit.seams.backbone import GenRequest, Replies
 from tests.bench._scripted import Scripted
 
@@ -57,6 +59,34 @@ def test_a_store_that_only_rules_decided_in_starts_with_the_newest(tmp_path: Pat
     with Memory(tmp_path / "s") as memory:
         memory.add("I moved to Bergen.", user_id="ana")
     assert tell(tmp_path / "s").versions() == {"fused/2"}
+
+
+def test_a_store_keeps_the_rules_by_which_memories_are_chosen_for_its_answers(tmp_path: Path) -> None:
+    tell(tmp_path / "s")
+    assert edition(tmp_path / "s") == 2
+    with Memory(tmp_path / "s") as memory:
+        raw = served(memory).to_json()
+        del raw["answer_edition"]  # as it was written when there was one edition
+        on_record.record(memory._runtime.journal, ServedWith.of(raw))
+    tell(tmp_path / "s")
+    assert edition(tmp_path / "s") == 1
+    tell(tmp_path / "s", wording=2)
+    assert edition(tmp_path / "s") == 2
+    tell(tmp_path / "local", "compact")
+    assert edition(tmp_path / "local") == 1
+    with pytest.raises(InvalidConfig, match="answers"):
+        ServedWith.of(raw | {"answer_edition": 3})
+
+
+def edition(path: Path) -> int:
+    with Memory(path) as memory:
+        return served(memory).answer_edition
+
+
+def served(memory: Memory) -> ServedWith:
+    found = on_record.served_with(memory._runtime.journal)
+    assert found is not None
+    return found
 
 
 def test_words_of_an_unknown_version_are_refused_when_the_memory_is_opened(tmp_path: Path) -> None:
