@@ -148,6 +148,17 @@ def test_a_year_is_told_once_and_read_back_with_each_date() -> None:
     assert [item.date for item in parse_context(block)] == dates
 
 
+def test_three_quarters_of_a_block_are_memory() -> None:
+    said = "We went to the harbour with the dog, had coffee on the pier and met Kim, who starts at the clinic in May."
+    records = [
+        MemoryRecord(f"{n}", f"{n}. {said}", kind="turn", at=START + timedelta(days=n // 4), seq=n) for n in range(20)
+    ]
+    block = render_context(records, 1_000, nonce=NONCE).text
+    inside = sum(estimate_tokens(item.text) for item in parse_context(block))
+    assert len(parse_context(block)) == 20
+    assert inside >= 0.75 * estimate_tokens(block)
+
+
 def test_a_block_s_frame_costs_the_same_in_every_call() -> None:
     """Else the same memories would be cut differently from one call to the next."""
     nonces = [nonce_of(f"c_{number}") for number in range(500)]
