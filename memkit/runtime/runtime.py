@@ -106,9 +106,9 @@ class Runtime:
         made = None if embedder is None else default_or(embedder)  # a wrong one is refused before anything is written
         self._made_embedder = embedder is None or isinstance(embedder, str)  # who passes an embedder closes it
         self._backbone: Backbone | None = None
-        self._backbone_lock = threading.Lock()
-        self._lock, self._closed = threading.RLock(), False
-        where, beside = path if is_url(path) else path_of(path, "path"), lance and path_of(lance, "lance")
+        self._backbone_lock, self._lock, self._closed = threading.Lock(), threading.RLock(), False
+        where = path if is_url(path) else path_of(path, "path").absolute()  # the app may change its folder later
+        beside = lance and path_of(lance, "lance").absolute()
         self.journal = Journal.open(where, clock=self.clock, ids=self.ids, lance=beside or None)
         self.path = self.journal.place
         try:

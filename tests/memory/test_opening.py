@@ -36,6 +36,21 @@ def test_a_model_that_cannot_be_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_app_may_go_to_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    with Memory("./s") as memory:
+        memory.add("I live in Oslo.", user_id="ana")
+        monkeypatch.chdir(elsewhere)
+        memory.add("I like tea.", user_id="ana")
+        assert "Oslo" in memory.search("Where do I live?", user_id="ana")[0].text
+        memory.flush()
+    assert list(elsewhere.iterdir()) == []
+    with Memory(tmp_path / "s") as memory:
+        assert len(memory.list(user_id="ana")) == 2
+
+
 def test_a_store_is_opened_with_its_own_embedder(tmp_path: Path) -> None:
     with Memory(tmp_path / "s") as memory:
         memory.add("I live in Oslo.", user_id="ana")
