@@ -114,6 +114,11 @@ def is_url(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and value.startswith(("postgresql://", "postgres://"))
 
 
+def store_of(value: Any) -> str | Path:
+    """Where a store is: the URL of a database, which no path could hold, or a folder."""
+    return value if is_url(value) else path_of(value, "path")
+
+
 def path_of(value: Any, name: str) -> Path:
     if not isinstance(value, str | Path) or not str(value) or "\x00" in str(value):
         raise InvalidInput(f"{name} is no path", why=f"it is {value!r}"[:200], fix="pass a str or a pathlib.Path")

@@ -56,7 +56,7 @@ class Memory(Upkeep):
         **model_options: Any,
     ) -> None:
         """
-        path: a folder, or "postgresql://…"; then lance= names the folder of LanceDB (default: in the user's cache).
+        path: a folder, or "postgresql://…"; then lance= or ?lance= names LanceDB's folder (else, in the user's cache).
         model: None (built-in rules), "small" (learned, on any CPU; it writes no answers), "openai:NAME",
             "hf:PATH_OR_ID", a callable(messages) -> str, a Backbone, or a mapping of roles to any of these. base_url=,
             api_key= and other options go to the backbone.

@@ -19,6 +19,11 @@ URL = "MEMKIT_TEST_POSTGRES"
 """Names the server that is there already, in programs that a test starts."""
 
 
+def fresh(url: str, owner: Path) -> str:
+    """The URL of a store that is this folder's alone."""
+    return f"{url}&schema=t_{hashlib.sha256(str(owner).encode()).hexdigest()[:20]}"
+
+
 class Server:
     def __init__(self, folder: Path) -> None:
         with warnings.catch_warnings():
@@ -36,10 +41,6 @@ class Server:
     @property
     def pid(self) -> int:
         return int((self.folder / "postmaster.pid").read_text().splitlines()[0])
-
-    def fresh(self, url: str, owner: Path) -> str:
-        """The URL of a store that is this folder's alone."""
-        return f"{url}&schema=t_{hashlib.sha256(str(owner).encode()).hexdigest()[:20]}"
 
     def kill(self) -> None:
         """As the power does, for all of its processes."""

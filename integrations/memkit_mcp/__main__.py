@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memkit.errors import MemkitError
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m memkit_mcp", description=__doc__)
-    parser.add_argument("--store", type=Path, default=Path("./memory"))
+    parser.add_argument("--store", default="./memory", help="folder of the store, or postgresql://…")
     parser.add_argument("--user", required=True)
     parser.add_argument("--agent")
     parser.add_argument("--model")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 
 from memkit import Memory
 from memkit.errors import InvalidInput
+from memkit.inputs import store_of
 from memkit.runtime.store_embedder import embedder_for
 from memkit_migrate.langgraph import from_langgraph
 from memkit_migrate.lines import from_jsonl
@@ -49,6 +49,6 @@ def run(
             break
     else:
         return migrate(None, head)
-    chosen = embedder_for(Path(store), embedder, embeds=False)
+    chosen = embedder_for(store_of(store), embedder, embeds=False)
     with Memory(store, embedder=chosen, config={"workers": 0}) as memory:  # turns that wait are the app's to decide
         return migrate(memory, itertools.chain(head, found))

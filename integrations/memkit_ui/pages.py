@@ -21,7 +21,7 @@ class ShownStore:
     """What the pages are made from."""
 
     memory: Memory
-    store: Path
+    store: str | Path
     runs: Path | None = None
     """Where `memkit-train` writes its runs."""
     model: str | None = None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def serve_ui(
     open_memory: Callable[[], Memory],
-    store: Path,
+    store: str | Path,
     *,
     host: str = "127.0.0.1",
     port: int = 8789,

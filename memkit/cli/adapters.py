@@ -14,6 +14,8 @@ import typer
 from memkit.adapters.plan import AliasState
 from memkit.adapters.registry import ANY, Expected, RegisteredAdapter, Registry
 from memkit.cli import show
+from memkit.cli.opening import place_of
+from memkit.cli.servers import DEFAULT_STORE, Store
 from memkit.errors import AdapterError, InvalidInput, NotAStore
 from memkit.models import JSON
 
@@ -21,7 +23,6 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Ad
 
 NOTHING_TO_DO = 4
 REGISTRY = "registry.sqlite"
-Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store.")]
 Digest = Annotated[str, typer.Argument(help="Digest of an adapter, or its first 6 characters or more.")]
 MaybeDigest = Annotated[str | None, typer.Argument(help="Digest of an adapter, or its first 6 characters or more.")]
 Alias = Annotated[str, typer.Option("--alias", "-a", help="The name that serves.")]
@@ -33,7 +34,6 @@ Expect = Annotated[
 ]
 Ungated = Annotated[bool, typer.Option("--ungated", help="Promote without passed gates. Recorded.")]
 Tainted = Annotated[bool, typer.Option("--allow-tainted", help="Promote what learned from erased users.")]
-DEFAULT_STORE = Path("./memory")
 
 
 @app.command("list")
@@ -236,7 +236,7 @@ def verify(digest: MaybeDigest = None, store: Store = DEFAULT_STORE, json: Json 
 
 def _promote(
     digest: str,
-    store: Path,
+    store: str,
     alias: str,
     expected: str | None,
     roles: Sequence[str] | None,
@@ -293,10 +293,12 @@ def _report(registry: Registry, alias: str, digest: str | None, examples: int, j
 
 
 @contextmanager
-def _registry(store: Path) -> Generator[Registry]:
-    """The store's registry; `--store` may name the registry's folder itself. Nothing is made where there is neither."""
+def _registry(named: str) -> Generator[Registry]:
+    """The store's registry, which of one in PostgreSQL is this machine's own; `--store` may name the registry's folder
+    itself. Nothing is made where there is neither."""
+    store = place_of(named)
     root = store if (store / REGISTRY).is_file() else store / "adapters"
-    if not (store / "memkit.json").is_file() and not (root / REGISTRY).is_file():
+    if store == Path(named) and not (store / "memkit.json").is_file() and not (root / REGISTRY).is_file():
         why = "it holds neither memkit.json nor adapters" if store.is_dir() else "the folder does not exist"
         raise NotAStore(f"there is no store at {store}", why=why, fix="name it with --store PATH")
     registry = Registry(root)

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from memkit.cli import adapters, copies, held, look, schema, servers, show
-from memkit.cli.opening import open_store, there
+from memkit.cli.opening import is_there, open_store, there
+from memkit.cli.servers import DEFAULT_STORE, Store
 from memkit.errors import InvalidInput
 from memkit.models import to_json
 from memkit.runtime import portability
@@ -29,7 +30,6 @@ for command in _OTHERS:
 app.command("held")(held.list_held)
 app.command("schema")(schema.print_schema)
 
-Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store.")]
 User = Annotated[str, typer.Option("--user", "-u", help="Whose memories.")]
 Agent = Annotated[str | None, typer.Option("--agent", help="Narrow to one agent of the user.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -39,9 +39,6 @@ Embedder = Annotated[
     str | None,
     typer.Option("--embedder", help='"hash", "minilm", "fastembed:NAME", "openai:NAME"; without it, the store\'s own.'),
 ]
-
-
-DEFAULT_STORE = Path("./memory")
 
 
 def read_piped() -> str:
@@ -276,7 +273,7 @@ def erase(
     else:
         show.table("erased", ["what", "count"], [[name, str(value)] for name, value in receipt.counts.items()])
     if not any(receipt.counts.values()):
-        show.err.print(f"nothing of {user!r} was in {store}: is that the id?", markup=False)
+        show.err.print(f"nothing of {user!r} was in the store: is that the id?", markup=False)
         raise typer.Exit(4)
 
 
@@ -339,7 +336,7 @@ def import_(
     if dry_run:
         found = portability.check(path, drop_dangling=drop_dangling)
     else:
-        if not store.exists():
+        if not is_there(store):
             portability.check(path)  # a bad file begins no store
         with open_store(store, embedder=embedder, create=True) as memory:
             found = memory.import_(path, drop_dangling=drop_dangling)
@@ -366,7 +363,7 @@ def stats(store: Store = DEFAULT_STORE, json: Json = False) -> None:
 
 @app.command()
 def doctor(
-    store: Annotated[Path, typer.Argument(help="Folder of the store.")] = DEFAULT_STORE,
+    store: Annotated[str, typer.Argument(help="Folder of the store, or postgresql://…")] = DEFAULT_STORE,
     repair: Annotated[bool, typer.Option("--repair", help="Rebuild LanceDB where it differs.")] = False,
     reembed: Annotated[bool, typer.Option("--reembed", help="Embed everything anew with --embedder.")] = False,
     keep_turns: Annotated[bool, typer.Option("--keep-turns", help="Make words of before 0.2 searchable.")] = False,

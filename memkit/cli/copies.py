@@ -10,6 +10,8 @@ import typer
 from memkit.cli import show
 from memkit.cli.opening import open_store
 from memkit.cli.servers import DEFAULT_STORE, Store
+from memkit.errors import InvalidInput
+from memkit.inputs import is_url
 from memkit.runtime import copies
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -26,11 +28,17 @@ def backup(
 
 def restore(
     backup: Annotated[Path, typer.Argument(help="What `memkit backup` wrote.")],
-    store: Annotated[Path, typer.Argument(help="Where the store is to be: a new folder.")],
+    store: Annotated[str, typer.Argument(help="Where the store is to be: a new folder.")],
     json: Json = False,
 ) -> None:
     """Make a store of a backup."""
-    _tell(copies.restore(backup, store), store, json)
+    if is_url(store):
+        raise InvalidInput(
+            "a backup is restored to a folder",
+            why="a database is restored by its own tools",
+            fix="memkit restore BACKUP FOLDER, then memkit move FOLDER postgresql://…",
+        )
+    _tell(copies.restore(backup, Path(store)), Path(store), json)
 
 
 def _tell(seq: int, path: Path, json: bool) -> None:

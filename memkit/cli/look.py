@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -70,7 +69,7 @@ def why(
         show.out.print(f"         [dim]{kept}; memkit log --user … --trace {one.trace_id}[/]")
 
 
-def tell_asked(store: Path, user: str, last: int, grep: str, json: bool) -> int:
+def tell_asked(store: str, user: str, last: int, grep: str, json: bool) -> int:
     """The newest reads, oldest first. Returns the exit code."""
     with open_store(store) as memory:
         found: list[dict[str, Any]] = list(reversed(memory.views.reads(user, limit=last, grep=grep).items))

@@ -2,21 +2,56 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from memkit.errors import NotAStore
+from memkit.inputs import is_url
+from memkit.journal import Journal
 from memkit.memory import Memory
 from memkit.runtime import store_embedder
+from memkit.seams.clock import RandomIds, SystemClock
+
+_BEGIN = "check --store, or begin one with `memkit add`"
 
 
-def there(store: Path) -> None:
-    if not (store / "memkit.json").exists():
-        raise NotAStore(f"there is no store at {store}", fix="check --store, or begin one with `memkit add`")
+def is_there(store: str) -> bool:
+    """Whether something lies at this address, a store or not."""
+    if not is_url(store):
+        return Path(store).exists()
+    try:
+        there(store)
+    except NotAStore:
+        return False
+    return True
+
+
+def there(store: str) -> None:
+    """Only what adds to a store may begin one: a mistyped address is an error, not an empty store."""
+    if is_url(store):
+        try:
+            _look_at(store).close()
+        except NotAStore as error:
+            raise NotAStore(error.what, why=error.why, fix=_BEGIN) from None
+    elif not (Path(store) / "memkit.json").exists():
+        raise NotAStore(f"there is no store at {store}", fix=_BEGIN)
+
+
+def place_of(store: str) -> Path:
+    """The folder of a store, or the one that this machine keeps beside a database."""
+    if not is_url(store):
+        return Path(store)
+    with closing(_look_at(store)) as journal:
+        return journal.place
+
+
+def _look_at(store: str) -> Journal:
+    return Journal.open(store, clock=SystemClock(), ids=RandomIds(), read_only=True)
 
 
 def open_store(
-    store: Path,
+    store: str,
     model: str | None = None,
     base_url: str | None = None,
     embedder: str | None = None,
@@ -25,8 +60,7 @@ def open_store(
     embeds: bool = False,
     redact: str | None = None,
 ) -> Memory:
-    """Only what adds to a store may begin one: a mistyped path is an error, not an empty store. What embeds nothing
-    works for every store, whatever its embedder is: no model is loaded."""
+    """What embeds nothing works for every store, whatever its embedder is: no model is loaded."""
     if not create:
         there(store)
     options: dict[str, Any] = {"base_url": base_url} if base_url else {}

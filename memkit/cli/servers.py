@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memkit.errors import EmbedderMismatch, InvalidConfig
-from memkit.inputs import scope_id
+from memkit.inputs import is_url, scope_id, store_of
 from memkit.net.tenants import Tenant, Tenants
 
 if TYPE_CHECKING:
     from memkit.memory import Memory
 
-Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store.")]
+Store = Annotated[
+    str, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store, or postgresql://…")
+]
 Agent = Annotated[str | None, typer.Option("--agent", help="Narrow to one agent of the user.")]
 Model = Annotated[str | None, typer.Option("--model", "-m", help='"openai:NAME", "hf:PATH"; without it, the rules.')]
 BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Endpoint of an openai: model.")]
@@ -30,7 +32,7 @@ Redact = Annotated[
 Host = Annotated[str, typer.Option("--host", help="Beyond 127.0.0.1, put TLS in front.")]
 Port = Annotated[int, typer.Option("--port", min=0, max=65_535, help="0 takes any free one (--rest, ui).")]
 Tokens = Annotated[Path | None, typer.Option("--tokens", envvar="MEMKIT_TOKENS", help='JSON file: {"TOKEN": "USER"}.')]
-DEFAULT_STORE = Path("./memory")
+DEFAULT_STORE = "./memory"
 TOKEN_VARIABLE = "MEMKIT_TOKEN"
 """One token, for one user: with --user, instead of a file."""
 
@@ -130,8 +132,9 @@ def ui(
         except EmbedderMismatch:  # made by the app that has it; all but the search works without
             return open_store(store)
 
-    found = runs or next((folder for folder in (store / "runs", store.parent / "runs") if folder.is_dir()), None)
-    plug.serve_ui(open_memory, store, host=host, port=port, runs=found, model=model, say=_say_where)
+    beside = () if is_url(store) else (Path(store) / "runs", Path(store).parent / "runs")
+    found = runs or next((folder for folder in beside if folder.is_dir()), None)
+    plug.serve_ui(open_memory, store_of(store), host=host, port=port, runs=found, model=model, say=_say_where)
 
 
 def _say_where(address: str) -> None:
@@ -139,7 +142,7 @@ def _say_where(address: str) -> None:
 
 
 def open_served(
-    store: Path, model: str | None, base_url: str | None, embedder: str | None, redact: str | None
+    store: str, model: str | None, base_url: str | None, embedder: str | None, redact: str | None
 ) -> Memory:
     from memkit.memory import Memory
     from memkit.runtime.store_embedder import embedder_for

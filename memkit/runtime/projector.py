@@ -117,9 +117,7 @@ class Projector:
         self._try_embedder()
         with self._journal.applier_lock():
             if not adopt and not is_named(self._journal, self._embedder):
-                raise mismatch(
-                    self._journal.meta_get("embedder") or "", self._embedder.identity, projection.path.parent
-                )
+                raise mismatch(self._journal.meta_get("embedder") or "", self._embedder.identity, self._journal.name)
             self._rewrite(projection)
             if adopt:
                 name_embedder(self._journal, self._embedder)

@@ -13,20 +13,21 @@ from typing import Any
 
 from memkit.embedders.deferred import DEFAULT_IDENTITY
 from memkit.embedders.recorded import name_of
-from memkit.errors import InvalidInput, NotAStore
-from memkit.journal.disk import MARKER
+from memkit.errors import InvalidInput
+from memkit.inputs import store_of
+from memkit.journal import Journal
 from memkit.results import Problem
 from memkit.runtime import care, erasure
 from memkit.runtime.runtime import Runtime
 from memkit.runtime.store_embedder import read_recorded
+from memkit.seams.clock import RandomIds, SystemClock
 
 
-def adopt_embedder(path: Path, embedder: Any) -> list[Problem]:
+def adopt_embedder(store: str | Path, embedder: Any) -> list[Problem]:
     """Embed every memory of a store anew, and make it a store of this embedder. Where that fails it stays as it was.
     Processes that have it open with the former are refused from then on."""
-    if not (path / MARKER).exists():
-        raise NotAStore(f"there is no store at {path}", fix="check the path")
-    runtime = Runtime(path, embedder=embedder, config={"workers": 0}, adopting=True)
+    Journal.open(store_of(store), clock=SystemClock(), ids=RandomIds(), read_only=True).close()  # or there is none
+    runtime = Runtime(store, embedder=embedder, config={"workers": 0}, adopting=True)
     try:
         erasure.finish_erasures(runtime)
         return care.doctor(runtime, repair=False, reembed=True)
@@ -34,14 +35,14 @@ def adopt_embedder(path: Path, embedder: Any) -> list[Problem]:
         runtime.close()
 
 
-def to_adopt(path: Path, given: str | None) -> str | None:
+def to_adopt(store: str | Path, given: str | None) -> str | None:
     """`--embedder` of `--reembed`. Left out, it is the built-in one, which no store of another becomes by chance."""
-    stored = read_recorded(path)
+    stored = read_recorded(store)
     if given is None and stored is not None and stored.identity != DEFAULT_IDENTITY:
         name = name_of(stored.identity) or "NAME"
         raise InvalidInput(
             f"with which embedder? This store's is {stored.identity}",
             why="the one that it is embedded with refuses every other, so it is not guessed",
-            fix=f"memkit doctor {shlex.quote(str(path))} --reembed --embedder {name}",
+            fix=f"memkit doctor {shlex.quote(str(store))} --reembed --embedder {name}",
         )
     return given

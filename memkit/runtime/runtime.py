@@ -113,10 +113,10 @@ class Runtime:
         self.path = self.journal.place
         try:
             if made is None:
-                made = (None if adopting else own_embedder(self.journal, self.path)) or default_or(None)
+                made = (None if adopting else own_embedder(self.journal)) or default_or(None)
             self.embedder: Embedder = _remembering(made)
             if not adopting:
-                check_embedder(self.journal, self.embedder, self.path)
+                check_embedder(self.journal, self.embedder)
         except BaseException:
             self.journal.close()
             raise

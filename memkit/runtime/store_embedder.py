@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from memkit.embedders.deferred import DEFAULT_IDENTITY
 from memkit.embedders.recorded import Recorded, dimension, name_of, remake
-from memkit.errors import EmbedderMismatch
+from memkit.errors import EmbedderMismatch, NotAStore
 from memkit.journal import Journal
-from memkit.journal.disk import MARKER
 from memkit.seams.clock import RandomIds, SystemClock
 
 if TYPE_CHECKING:
@@ -19,11 +18,12 @@ if TYPE_CHECKING:
 _NAME = "embedder"
 
 
-def read_recorded(path: Path) -> Recorded | None:
+def read_recorded(store: str | Path) -> Recorded | None:
     """The embedder that the store names; None where there is no store yet."""
-    if not (path / MARKER).exists():
+    try:
+        journal = Journal.open(store, clock=SystemClock(), ids=RandomIds(), read_only=True)
+    except NotAStore:  # whoever then opens it to write says what is there instead
         return None
-    journal = Journal.open(path, clock=SystemClock(), ids=RandomIds(), read_only=True)
     try:
         identity = journal.meta_get(_NAME)
         if identity is None:
@@ -33,10 +33,10 @@ def read_recorded(path: Path) -> Recorded | None:
         journal.close()
 
 
-def embedder_for(path: Path, given: str | None, *, embeds: bool) -> Any:
+def embedder_for(store: str | Path, given: str | None, *, embeds: bool) -> Any:
     """`embedder=` for a store that is opened from a command line, where an embedder can only be named. Without a name
     it is the store's own: made again where texts or queries are to be embedded, else known by name only."""
-    stored = read_recorded(path)
+    stored = read_recorded(store)
     if stored is None or (given is None and stored.identity == DEFAULT_IDENTITY):
         return given
     if given is None and not embeds:
@@ -46,11 +46,11 @@ def embedder_for(path: Path, given: str | None, *, embeds: bool) -> Any:
         if made is not None:
             return made
     if given is None:
-        raise _nameless(stored.identity, path)
+        raise _nameless(stored.identity)
     return given
 
 
-def own_embedder(journal: Journal, path: Path) -> Embedder | None:
+def own_embedder(journal: Journal) -> Embedder | None:
     """What a store is opened with where no embedder is given: its own, made again. None: it has the default, or none
     yet."""
     stored = journal.meta_get(_NAME)
@@ -58,17 +58,17 @@ def own_embedder(journal: Journal, path: Path) -> Embedder | None:
         return None
     made = remake(stored)
     if made is None:
-        raise mismatch(stored, DEFAULT_IDENTITY, path)
+        raise mismatch(stored, DEFAULT_IDENTITY, journal.name)
     return made
 
 
-def check_embedder(journal: Journal, embedder: Embedder, path: Path) -> None:
+def check_embedder(journal: Journal, embedder: Embedder) -> None:
     """The first embedder is the store's; another one is refused."""
     known = journal.meta_get(_NAME)
     if known is None:
         name_embedder(journal, embedder)
     elif known != embedder.identity:
-        raise mismatch(known, embedder.identity, path)
+        raise mismatch(known, embedder.identity, journal.name)
     else:
         _note_dim(journal, embedder)
 
@@ -82,11 +82,11 @@ def name_embedder(journal: Journal, embedder: Embedder) -> None:
     journal.meta_set(_NAME, embedder.identity)
 
 
-def mismatch(stored: str, ours: str, path: Path) -> EmbedderMismatch:
+def mismatch(stored: str, ours: str, store: str) -> EmbedderMismatch:
     name, other = name_of(stored), name_of(ours)
     usual = f"embedder={name!r} in Python, --embedder {name} on the command line" if name else "pass it as embedder="
     change = (
-        f"memkit doctor {shlex.quote(str(path))} --reembed --embedder {other}"
+        f"memkit doctor {shlex.quote(store)} --reembed --embedder {other}"
         if other
         else "memkit.runtime.reembed.adopt_embedder(path, embedder)"
     )
@@ -99,7 +99,7 @@ def mismatch(stored: str, ours: str, path: Path) -> EmbedderMismatch:
     )
 
 
-def _nameless(stored: str, path: Path) -> EmbedderMismatch:
+def _nameless(stored: str) -> EmbedderMismatch:
     name = name_of(stored)
     hosted = name is not None and name.startswith("openai:")
     fix = f"pass --embedder {name}" + (", with OPENAI_BASE_URL where it is a server of your own" if hosted else "")
@@ -111,7 +111,7 @@ def _nameless(stored: str, path: Path) -> EmbedderMismatch:
         if name
         else "it is a function or an object of the app that made the store",
         fix=(fix if name else "do it from that app")
-        + f"; what embeds nothing works here (list, history, log, export, undo, erase, import) on {path}",
+        + "; what embeds nothing works here (list, history, log, export, undo, erase, import)",
         stored=stored,
     )
 

@@ -11,7 +11,7 @@ import typer
 
 from memkit.cli import show
 from memkit.errors import InvalidInput
-from memkit_train.cli.common import DEFAULT_STORE, NOTHING, REFUSED, Json, Store, open_source
+from memkit_train.cli.common import DEFAULT_STORE, NOTHING, REFUSED, Json, Store, open_source, registry_beside
 
 app = typer.Typer(
     name="memkit-train",
@@ -32,7 +32,7 @@ Smoke = Annotated[bool, typer.Option("--smoke", help="Try everything on a few ro
 
 @app.command()
 def inspect(
-    store: Annotated[Path, typer.Argument(help="Folder of a store, or a bundle.")] = DEFAULT_STORE,
+    store: Annotated[str, typer.Argument(help="Folder of a store, postgresql://…, or a bundle.")] = DEFAULT_STORE,
     model: Annotated[str | None, typer.Option(help="Decode samples with this checkpoint's tokenizer.")] = None,
     json: Json = False,
 ) -> None:
@@ -116,9 +116,10 @@ def compare(
         served = source.served_with
         env = Env(make_embedder(embedder), replace(served, mode=mode or served.mode))
         states = states_of(source, env, limit=limit, seed=seed)
+        beside = registry or registry_beside(store, source)
     if not states:
         _nothing("the log holds no decided turn")
-    known = Registry(registry or store / "adapters")
+    known = Registry(beside)
     try:
         with HFBackbone(model, threads=1) as backbone, progress(json) as tick:
             policies = [Policy(backbone, _loaded(backbone, known, name), name=name) for name in (a, b)]
@@ -227,7 +228,7 @@ def ranker(
     from memkit_train.ranker.learn import learn
 
     with open_source(store) as source:
-        home = Registry(registry or store / "adapters")  # only now: it makes its folder
+        home = Registry(registry or registry_beside(store, source))  # only now: it makes its folder
         try:
             found = learn(
                 source, home, split=Split(seed, heldout_share), now=datetime.now(UTC), seed=seed, embedder=embedder
@@ -263,7 +264,7 @@ def report(run: Annotated[Path, typer.Argument(help="Folder of a run.")], json: 
 
 @app.command()
 def doctor(
-    store: Annotated[Path | None, typer.Option("--store", "-s", help="Also look at this store, or bundle.")] = None,
+    store: Annotated[str | None, typer.Option("--store", "-s", help="Also look at this store, or bundle.")] = None,
     gpu: Annotated[
         bool, typer.Option("--gpu", help="Also train, judge and serve a tiny model, a step at a time.")
     ] = False,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from memkit.cli import show
-from memkit_train.cli.common import DEFAULT_STORE, NOTHING, Json, Store, open_source
+from memkit_train.cli.common import DEFAULT_STORE, NOTHING, Json, Store, open_source, registry_beside
 
 
 def export(
@@ -79,7 +79,7 @@ def unbundle(
 
     with open_source(store) as source, tempfile.TemporaryDirectory() as room:
         adapter = take_adapter(bundle, source, Path(room) / "adapter")
-        registry = Registry(store / "adapters")  # only now: it makes its folder
+        registry = Registry(registry_beside(store, source))  # only now: it makes its folder
         try:
             digest = registry.publish(adapter)
         finally:

@@ -7,15 +7,26 @@ from typing import Annotated, Any
 
 import typer
 
+from memkit.inputs import is_url, store_of
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Store = Annotated[Path, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store, or a bundle.")]
-DEFAULT_STORE = Path("./memory")
+Store = Annotated[
+    str,
+    typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store, postgresql://…, or a bundle."),
+]
+DEFAULT_STORE = "./memory"
 REFUSED, NOTHING = 3, 4
 """Exit codes."""
 
 
-def open_source(path: Path) -> Any:
+def open_source(store: str | Path) -> Any:
     from memkit_train.log.bundle import MANIFEST, BundleSource
     from memkit_train.log.source import StoreSource
 
-    return BundleSource(path) if (path / MANIFEST).is_file() else StoreSource(path)
+    path = store_of(store)
+    return BundleSource(path) if isinstance(path, Path) and (path / MANIFEST).is_file() else StoreSource(path)
+
+
+def registry_beside(store: str, source: Any) -> Path:
+    """The folder of adapters of a store; of one in PostgreSQL, this machine's own."""
+    return (source.path if is_url(store) else Path(store)) / "adapters"

@@ -3,9 +3,8 @@ leaves out what may not be learned from: users and banks that opted out, reads o
 a bank, turns marked so, erased users anyway.
 
     StoreSource("./memory")        a store in use; read-only, beside the app that writes it
+    StoreSource("postgresql://…")  the same of many machines; a role that may only read will do
     BundleSource("./bundle")       a slice of one, carried to another machine (see bundle.py)
-
-Past one machine, another source is another class with these methods.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from memkit.engine.served_with import ServedWith
+from memkit.inputs import store_of
 from memkit.journal import DecisionRecord, Journal
 from memkit.models import JSON, Bank, micros
 from memkit.runtime import on_record
@@ -88,8 +88,8 @@ class TrajectorySource(Protocol):
 
 class StoreSource:
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self.journal = Journal.open(self.path, clock=SystemClock(), ids=RandomIds(), read_only=True)
+        self.journal = Journal.open(store_of(path), clock=SystemClock(), ids=RandomIds(), read_only=True)
+        self.path = self.journal.place
         self._table = Trajectories(self.path / SEALED, lock=self.journal.lance_lock)
         self.journal.sealed = self._table.fetch
         self._banks: dict[Bank, bool] = {}

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
 
 from memkit.models import JSON, micros
 from memkit.seams.embedder import Embedder
@@ -69,7 +70,7 @@ class Collected:
 
 def open_source(config: TrainConfig) -> StoreSource:
     path = config.data.path
-    return BundleSource(path) if (path / MANIFEST).is_file() else StoreSource(path)
+    return BundleSource(path) if isinstance(path, Path) and (path / MANIFEST).is_file() else StoreSource(path)
 
 
 def sides(source: StoreSource, config: TrainConfig) -> tuple[list[str], list[str]]:

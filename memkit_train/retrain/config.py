@@ -15,9 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from memkit.errors import InvalidConfig
+from memkit.inputs import is_url, store_of
 from memkit.models import JSON
 from memkit_train.gate.checks import Limits
 from memkit_train.retrain.gone import refuse_gone
@@ -28,8 +29,8 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class DataConfig(Section):
-    store: Path | None = None
-    """Folder of a memkit store …"""
+    store: Annotated[str | Path | None, AfterValidator(lambda given: given and store_of(given))] = None
+    """Folder of a memkit store, or postgresql://… (then name a `registry`) …"""
     bundle: Path | None = None
     """… or of a bundle of one …"""
     world: str | None = None
@@ -55,10 +56,12 @@ class DataConfig(Section):
     def _one_source(self) -> DataConfig:
         if sum(one is not None for one in (self.store, self.bundle, self.world)) != 1:
             raise ValueError("name either `store` or `bundle` (or `world`, for online training)")
+        if is_url(self.store) and self.registry is None:
+            raise ValueError("name a `registry`: adapters are files, and a database holds none")
         return self
 
     @property
-    def path(self) -> Path:
+    def path(self) -> str | Path:
         found = self.store or self.bundle
         if found is None:
             raise InvalidConfig(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memkit.errors import MemkitError
+from memkit.inputs import is_url
 
 if TYPE_CHECKING:
     from memkit_train.log.source import StoreSource
@@ -29,12 +30,12 @@ class Finding:
     fix: str = ""
 
 
-def examine(store: Path | None, opened: Callable[[Path], StoreSource]) -> list[Finding]:
+def examine(store: str | None, opened: Callable[[str], StoreSource]) -> list[Finding]:
     """`opened`: how a store or a bundle is read."""
     found = [_package(name) for name in NEEDED]
     if importlib.util.find_spec("torch") is not None:
         found.append(_device())
-    found += [_threads(), _disk(store or Path("."))]
+    found += [_threads(), _disk(Path("." if store is None or is_url(store) else store))]
     return [*found, _store(store, opened)] if store is not None else found
 
 
@@ -66,9 +67,9 @@ def _disk(path: Path) -> Finding:
     return Finding("disk", free > 1 << 30, f"{free / 1e9:.1f} GB free", "" if free > 1 << 30 else "make room first")
 
 
-def _store(path: Path, opened: Callable[[Path], StoreSource]) -> Finding:
+def _store(store: str, opened: Callable[[str], StoreSource]) -> Finding:
     try:
-        with opened(path) as source:
+        with opened(store) as source:
             mark, users = source.watermark(), len(source.users())
     except MemkitError as error:
         return Finding("store", False, error.what, error.fix)

@@ -112,7 +112,7 @@ def describe_training(run: RunFolder, result: AdapterResult) -> JSON:
 def registry_path(config: TrainConfig) -> Path:
     if config.data.registry is not None:
         return config.data.registry
-    return config.data.store / "adapters" if config.data.store is not None else config.output / "registry"
+    return Path(config.data.store) / "adapters" if config.data.store is not None else config.output / "registry"
 
 
 def parent_of(registry: Registry, config: TrainConfig) -> str | None:

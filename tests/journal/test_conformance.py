@@ -17,7 +17,7 @@ from memkit.journal.engine import Engine, Tx
 from memkit.models import Bank
 from memkit.seams.clock import RandomIds, SystemClock
 from tests.journal.making import ANA, adds, intake
-from tests.postgres import pooler, server
+from tests.postgres import fresh, pooler, server
 
 BOB, EVE = Bank("bob"), Bank("eve")
 _PATIENCE = 30.0
@@ -46,7 +46,7 @@ def _opener(kind: str, tmp_path: Path) -> Callable[..., Journal]:
         if through is None:
             pytest.skip("pgbouncer is not installed (Debian: apt-get install pgbouncer)")
         url = through
-    store = found.fresh(url, tmp_path)
+    store = fresh(url, tmp_path)
     return lambda **options: Journal.open(
         store, clock=SystemClock(), ids=RandomIds(), lance=tmp_path / "lance", **options
     )

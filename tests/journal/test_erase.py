@@ -78,11 +78,23 @@ def test_numbers_are_not_used_again_and_caches_can_tell(journal: Journal) -> Non
     add(journal, "a", "b")
     version = journal.bank_version(ANA)
     journal.erase("ana")
-    assert journal.bank_version(ANA) == (0, 1)
+    erased = journal.bank_version(ANA)
+    assert (version, erased[0]) == ((2, 0), 0)
+    assert erased[1] > 0
     add(journal, "c")
     assert [op.seq for op in journal.ops()] == [3]
-    assert version == (2, 0)
-    assert journal.bank_version(ANA) == (3, 1)
+    assert journal.bank_version(ANA) == (3, erased[1])
+
+
+def test_caches_can_tell_though_what_was_begun_later_was_done_first(journal: Journal) -> None:
+    for bank in (ANA, Bank("bob")):
+        journal.apply(bank, adds("tea"), decision_id=f"d_{bank.user_id}", at=AT)
+        journal.begin_erase(bank.user_id)
+    journal.erase("bob")
+    before = journal.bank_version(Bank("eve"))
+    journal.erase("ana")
+    assert journal.bank_version(Bank("eve")) > before
+    assert [receipt.subject for receipt in journal.erasures()] == [journal.subject("bob"), journal.subject("ana")]
 
 
 def test_what_was_under_way_resurrects_nothing(journal: Journal) -> None:

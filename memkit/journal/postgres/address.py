@@ -6,6 +6,7 @@ import re
 import zlib
 from dataclasses import dataclass
 from hashlib import blake2b
+from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from memkit.errors import InvalidConfig
@@ -19,10 +20,12 @@ class Address:
     conninfo: str
     """What psycopg is given; it may hold a password."""
     schema: str
+    lance: Path | None = None
+    """The folder of this machine, where the URL names it."""
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """`?schema=NAME` is ours (default `memkit`); everything else is libpq's."""
+        """`?schema=NAME` (default `memkit`) and `?lance=FOLDER` are ours; everything else is libpq's."""
         try:
             parts = urlsplit(url)
         except ValueError as error:
@@ -35,8 +38,9 @@ class Address:
                 why="it becomes part of the names of tables",
                 fix="use lower-case letters, digits and underscores, e.g. ?schema=memkit",
             )
-        rest = urlencode([(name, value) for name, value in pairs if name != "schema"])
-        return cls(urlunsplit(parts._replace(query=rest)), schema)
+        lance = next((Path(value).absolute() for name, value in pairs if name == "lance" and value), None)
+        rest = urlencode([(name, value) for name, value in pairs if name not in ("schema", "lance")])
+        return cls(urlunsplit(parts._replace(query=rest)), schema, lance)
 
     def __str__(self) -> str:
         """Without user and password."""

@@ -27,7 +27,7 @@ def connect(url: str, lance: Path | None, *, read_only: bool = False) -> Opened:
         with engine.read(single=True) as tx:
             row = tx.one("SELECT value FROM meta WHERE key = 'store_id'")
         store_id = str(row[0]) if row else ""
-        place = lance or _cache() / store_id
+        place = lance or engine.address.lance or _cache() / store_id
         _take_place(place, store_id, engine.address)
         locks = PostgresLocks(engine, StoreLocks.attach(place / disk.LOCKS))
     except BaseException:
