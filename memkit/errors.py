@@ -26,6 +26,7 @@ MemkitError
 │   ├── StoreDamaged               needs `memkit doctor --repair`
 │   ├── StoreBusy                  a lock was not granted in time
 │   ├── StoreClosed
+│   ├── StoreMoved                 it is elsewhere now, or still on its way here
 │   └── EmbedderMismatch           the store was built with another embedder
 ├── ModelError
 │   ├── NoModel                    the verb needs a model and none is configured
@@ -147,6 +148,9 @@ class StoreBusy(StoreError): ...
 
 
 class StoreClosed(StoreError): ...
+
+
+class StoreMoved(StoreError): ...
 
 
 class EmbedderMismatch(StoreError): ...

@@ -24,7 +24,17 @@ app = typer.Typer(
     help="Memory that learns from its own use. Start with: memkit demo",
 )
 app.add_typer(adapters.app, name="adapters")
-_OTHERS = servers.serve, servers.proxy, servers.ui, copies.backup, copies.restore, look.users, look.why, held.release
+_OTHERS = (
+    servers.serve,
+    servers.proxy,
+    servers.ui,
+    copies.backup,
+    copies.restore,
+    copies.move,
+    look.users,
+    look.why,
+    held.release,
+)
 for command in _OTHERS:
     app.command()(command)
 app.command("held")(held.list_held)

@@ -1,4 +1,4 @@
-"""`memkit backup` and `memkit restore`."""
+"""`memkit backup`, `memkit restore` and `memkit move`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from memkit.cli import show
-from memkit.cli.opening import open_store
+from memkit.cli.opening import open_store, there
 from memkit.cli.servers import DEFAULT_STORE, Store
 from memkit.errors import InvalidInput
 from memkit.inputs import is_url
-from memkit.runtime import copies
+from memkit.runtime import copies, moving
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -39,6 +39,21 @@ def restore(
             fix="memkit restore BACKUP FOLDER, then memkit move FOLDER postgresql://…",
         )
     _tell(copies.restore(backup, Path(store)), Path(store), json)
+
+
+def move(
+    source: Annotated[str, typer.Argument(help="The store: a folder, or postgresql://…")],
+    target: Annotated[str, typer.Argument(help="Where it is to be: postgresql://… or a new folder.")],
+    json: Json = False,
+) -> None:
+    """Move a store to PostgreSQL, or back to a folder, while it is used. Killed, the same command goes on."""
+    there(source)
+    found = moving.move(source, target, say=lambda told: show.err.print(told, highlight=False))
+    if json:
+        show.as_json(found)
+    else:
+        late = f"{found.late} more while it refused writes, for {found.refused_s:.1f} s"
+        show.out.print(f"moved: {found.rows} rows, and {late}. Open the store at its new address from now on.")
 
 
 def _tell(seq: int, path: Path, json: bool) -> None:

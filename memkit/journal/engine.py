@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from memkit.errors import StoreMoved
 from memkit.models import Bank
 
 Row = tuple[Any, ...]
@@ -36,6 +37,14 @@ class Opened:
     """What a person calls the store."""
     is_shared: bool = False
     """Other machines have such a folder, too, and none of them may hold what the others lack."""
+
+
+def moved_error(store: str, where: str) -> StoreMoved:
+    return StoreMoved(
+        f"{store} was moved to {where}",
+        why="it takes no more writes, so that nothing is written to two stores",
+        fix="open the store there; a move that was interrupted is finished by the same `memkit move` again",
+    )
 
 
 class Tx(Protocol):
@@ -81,12 +90,24 @@ class Reads(Protocol):
 
 
 class Engine(Reads, Protocol):
+    name: str
+    """What a person calls the store."""
     overwrites: bool
     """Whether `scrub` overwrites what deleted rows leave behind. Where not, the database does it in its own time."""
 
     def write(self, banks: Collection[Bank] | None = None, *, durable: bool = True) -> AbstractContextManager[Tx]:
         """A write transaction that is alone in `banks`. None: in the whole store. (): nowhere; each of its statements
         guards itself. `durable=False`: survives a killed process, not a power cut."""
+        ...
+
+    def forbid_writes(self, tx: Tx, moved_to: str) -> None:
+        """From the end of `tx` on the store refuses every write, by whichever process: `StoreMoved`."""
+        ...
+
+    def allow_writes(self, tx: Tx) -> None: ...
+
+    def go_on_from_rows(self, tx: Tx) -> None:
+        """Rows were written under keys of their own; those that `insert` gives come after them."""
         ...
 
     def scrub(self) -> None:

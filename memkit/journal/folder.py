@@ -34,6 +34,24 @@ def open_folder(path: Path, *, read_only: bool) -> Opened:
     return Opened(engine, StoreLocks.attach(path / disk.LOCKS), marker["store_id"], path, str(path))
 
 
+def folder_tables(path: Path, *, create: bool) -> SqliteEngine:
+    """The tables alone, whoever's they are. A folder made for them is marked as a store by whoever fills it."""
+    marker = disk.survey(path)
+    if marker is None and not create:
+        raise NotAStore(f"there is no store at {path}", fix="check the path")
+    try:
+        (path / disk.LOCKS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise disk.from_os_error(error, path) from error
+    engine = SqliteEngine(path / disk.JOURNAL)
+    engine.prepare(_first_entries(), create=marker is None)
+    return engine
+
+
+def _first_entries() -> list[tuple[str, str]]:
+    return [("store_id", f"st_{secrets.token_hex(12)}"), ("erasure_salt", secrets.token_hex(16))]
+
+
 def _create(path: Path) -> JSON:
     try:
         fresh_folders = [folder for folder in (path, *path.absolute().parents) if not folder.exists()]
@@ -51,8 +69,7 @@ def _create(path: Path) -> JSON:
                 return marker
             engine = SqliteEngine(path / disk.JOURNAL)
             try:
-                fresh = [("store_id", f"st_{secrets.token_hex(12)}"), ("erasure_salt", secrets.token_hex(16))]
-                engine.prepare(fresh, create=True)
+                engine.prepare(_first_entries(), create=True)
                 with engine.read() as tx:
                     row = tx.one("SELECT value FROM meta WHERE key = 'store_id'")
                 assert row is not None

@@ -24,7 +24,7 @@ from memkit.errors import (
 )
 from memkit.inputs import is_url
 from memkit.journal import check as checking
-from memkit.journal import erase, intakes, oplog, portable, trail
+from memkit.journal import erase, intakes, moving, oplog, portable, trail
 from memkit.journal.engine import Engine, Opened, Tx
 from memkit.journal.folder import open_folder
 from memkit.journal.reader import JournalReader
@@ -78,6 +78,11 @@ class Journal(JournalReader):
         else:
             opened = open_folder(Path(path), read_only=read_only)
         journal = cls(opened, clock=clock, ids=ids, read_only=read_only)
+        try:
+            moving.refuse_moved(opened.engine, read_only=read_only)
+        except BaseException:
+            journal.close()
+            raise
         return journal if read_only else journal._begin()
 
     def _begin(self) -> Journal:

@@ -14,6 +14,24 @@ MIGRATIONS: Mapping[int, Sequence[str]] = {2: (), 3: ()}
 """Statements that lead from the format before to this one; also where there are none, an older memkit must know that it
 does not read what is written from now on."""
 
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "meta": ("key",),
+    "banks": ("id",),
+    "optouts": ("user_id",),
+    "intakes": ("n",),
+    "idempotency": ("bank", "key"),
+    "turns": ("intake", "position"),
+    "ops": ("seq",),
+    "heads": ("bank", "seq"),
+    "decisions": ("n",),
+    "blobs": ("hash",),
+    "decision_blobs": ("decision", "hash"),
+    "traces": ("n",),
+    "feedback": ("n",),
+    "erasures": ("n",),
+}
+"""Each table of any engine with its key, which leads its columns."""
+
 TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     # last_seq: newest op of the bank. trainable: may trajectories of this bank be learned from?

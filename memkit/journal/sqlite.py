@@ -30,14 +30,16 @@ from memkit.errors import (
     StoreReadOnly,
 )
 from memkit.journal import codec, disk
-from memkit.journal.engine import Tx
+from memkit.journal.engine import Tx, moved_error
 from memkit.journal.guard import Presence, WriteLock, busy_error, forget_parent
-from memkit.journal.schema import FORMAT, MIGRATIONS, TABLES
+from memkit.journal.schema import FORMAT, KEYS, MIGRATIONS, TABLES
 from memkit.journal.sharing import SharedWriter, SqliteTx
 from memkit.models import Bank
 
 APPLICATION_ID = 0x6D656D6B  # "memk"
 _IDLE_READERS = 4
+_EVENTS = ("INSERT", "UPDATE", "DELETE")
+_MOVED = "this store was moved to "
 _T = TypeVar("_T")
 
 
@@ -46,6 +48,7 @@ class SqliteEngine:
 
     def __init__(self, path: Path, *, read_only: bool = False, patience: float = 30.0) -> None:
         self._path, self._read_only, self._patience = path, read_only, patience
+        self.name = str(path.parent)
         self._closed = False
         self._gate = threading.Condition()
         self._in_use = 0
@@ -217,6 +220,23 @@ class SqliteEngine:
         self._present = Presence(self._path)
         self._in_use, self._forking = 0, False
 
+    # -- moving ----------------------------------------------------------------------------------------------------
+
+    def forbid_writes(self, tx: Tx, moved_to: str) -> None:
+        said = f"{_MOVED}{moved_to}".replace("'", "''")
+        for table in KEYS:
+            for event in _EVENTS:
+                refusal = f"BEGIN SELECT RAISE(ABORT, '{said}'); END"
+                tx.run(f"CREATE TRIGGER IF NOT EXISTS moved_{table}_{event} BEFORE {event} ON {table} {refusal}")
+
+    def allow_writes(self, tx: Tx) -> None:
+        for table in KEYS:
+            for event in _EVENTS:
+                tx.run(f"DROP TRIGGER IF EXISTS moved_{table}_{event}")
+
+    def go_on_from_rows(self, tx: Tx) -> None:
+        """SQLite gives the key after the highest one."""
+
     # -- files -----------------------------------------------------------------------------------------------------
 
     def prepare(self, rows: Iterable[tuple[str, str]], *, create: bool) -> None:
@@ -335,6 +355,8 @@ class SqliteEngine:
     def _as_ours(self, error: sqlite3.Error | UnicodeEncodeError) -> MemkitError:
         if isinstance(error, UnicodeEncodeError):
             return InvalidText("a text holds lone surrogates", why="it has no UTF-8 form", fix="clean the text first")
+        if isinstance(error, sqlite3.IntegrityError) and str(error).startswith(_MOVED):
+            return moved_error(self.name, str(error).removeprefix(_MOVED))
         if isinstance(error, sqlite3.IntegrityError):
             return Conflict("a row of this name is there already", why=str(error), fix="use a fresh id")
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)

@@ -25,7 +25,7 @@ from memkit.store import SEALED
 if TYPE_CHECKING:
     from memkit.runtime.runtime import Runtime
 
-_ADAPTERS = "adapters"
+ADAPTERS = "adapters"
 
 
 def backup(runtime: Runtime, path: Path) -> int:
@@ -57,7 +57,7 @@ def _copy(journal: Journal, source: Path, path: Path) -> int:
     with _written_aside(path) as aside:
         (aside / disk.LOCKS).mkdir()
         journal.copy_to(aside / disk.JOURNAL)
-        for name in (SEALED, _ADAPTERS):
+        for name in (SEALED, ADAPTERS):
             if (source / name).is_dir():
                 _copy_folder(source / name, aside / name)
         disk.write_marker(aside, journal.store_id)
@@ -65,12 +65,19 @@ def _copy(journal: Journal, source: Path, path: Path) -> int:
             return made.last_seq()
 
 
+def copy_aside(source: Path, target: Path) -> None:
+    """A folder that is whole once it is there; one that is there already stays."""
+    if source.is_dir() and not target.exists():
+        with _written_aside(target, made=False) as aside:
+            _copy_folder(source, aside)
+
+
 def _open(path: Path, *, read_only: bool = False) -> Journal:
     return Journal.open(path, clock=SystemClock(), ids=RandomIds(), read_only=read_only)
 
 
 @contextmanager
-def _written_aside(path: Path) -> Generator[Path]:
+def _written_aside(path: Path, *, made: bool = True) -> Generator[Path]:
     """Renamed to `path` once it is whole."""
     aside = path.parent / f".memkit-{secrets.token_hex(8)}.part"
     try:
@@ -78,7 +85,7 @@ def _written_aside(path: Path) -> Generator[Path]:
             raise InvalidInput(
                 f"{path} is there already", why="a backup replaces nothing", fix="name a new or an empty folder"
             )
-        aside.mkdir(parents=True)
+        aside.mkdir(parents=True) if made else aside.parent.mkdir(parents=True, exist_ok=True)
         yield aside
         for folder, _, _ in os.walk(aside):
             disk.sync_folder(Path(folder))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memkit.errors import Conflict, InvalidText, StoreClosed, StoreReadOnly
+from memkit.errors import Conflict, InvalidText, StoreClosed, StoreMoved, StoreReadOnly
 from memkit.journal import Journal
 from memkit.journal.engine import Engine, Tx
 from memkit.models import Bank
@@ -285,6 +285,30 @@ def test_numbers_written_by_hand_are_not_given_again(store: Store) -> None:
 
 
 # -- workers -------------------------------------------------------------------------------------------------------
+
+
+def test_keys_go_on_after_rows_that_were_written_with_theirs(store: Store) -> None:
+    engine = store.engine
+    with engine.write() as tx:
+        tx.run("INSERT INTO banks VALUES (7, 'ana', '', 0, 1)")
+        engine.go_on_from_rows(tx)
+    with engine.write() as tx:
+        assert tx.insert("INSERT INTO banks (user_id, agent_id) VALUES ('bob', '')") == 8
+
+
+def test_a_store_that_was_left_refuses_every_write_until_it_is_allowed_again(store: Store) -> None:
+    engine, other = store.engine, store.open()
+    with engine.write() as tx:
+        engine.forbid_writes(tx, "the moon's far side?")
+    for journal in (store.journal, other):
+        with pytest.raises(StoreMoved, match="the moon's far side"):
+            journal.accept(intake("tea"))
+        with pytest.raises(StoreMoved):
+            journal.meta_set("a", "b")
+        assert journal.users() == []
+    with engine.write() as tx:
+        engine.allow_writes(tx)
+    other.accept(intake("tea"))
 
 
 def test_each_undecided_turn_is_claimed_once_and_in_order_of_its_bank(store: Store) -> None:

@@ -24,8 +24,9 @@ from memkit.errors import InvalidConfig, MemkitError, StoreBusy, StoreError, Sto
 from memkit.journal.engine import Row, Tx
 from memkit.journal.postgres.address import Address, mark_of
 from memkit.journal.postgres.connections import Connection, Connections
-from memkit.journal.postgres.failures import as_ours, in_doubt
+from memkit.journal.postgres.failures import MOVED, as_ours, in_doubt
 from memkit.journal.postgres.tables import native, steps_after
+from memkit.journal.schema import KEYS
 from memkit.models import Bank
 
 ABANDONED_S = 30.0
@@ -38,6 +39,7 @@ class PostgresEngine:
 
     def __init__(self, address: Address, *, read_only: bool = False, patience: float = 30.0) -> None:
         self.address, self._read_only, self._patience = address, read_only, patience
+        self.name = str(address)
         self.connections = Connections(address, patience)
         self.durably = "on"
         """The server's own `synchronous_commit`, which may say more than `on`; never less."""
@@ -204,6 +206,31 @@ class PostgresEngine:
             time.sleep(pause)
             pause = min(pause * 1.5, 0.02)
 
+    # -- moving ----------------------------------------------------------------------------------------------------
+
+    def forbid_writes(self, tx: Tx, moved_to: str) -> None:
+        schema, said, run = self.address.schema, moved_to.replace("'", "''"), cast(PostgresTx, tx).run_as_is
+        refusal = f"BEGIN RAISE EXCEPTION USING ERRCODE = '{MOVED}', MESSAGE = '{said}'; END"
+        run(f"CREATE OR REPLACE FUNCTION {schema}.moved() RETURNS trigger LANGUAGE plpgsql AS $$ {refusal} $$")
+        for table in KEYS:
+            run(
+                f"CREATE OR REPLACE TRIGGER moved BEFORE INSERT OR UPDATE OR DELETE ON {schema}.{table}"
+                f" EXECUTE FUNCTION {schema}.moved()",
+            )
+
+    def allow_writes(self, tx: Tx) -> None:
+        for table in KEYS:
+            cast(PostgresTx, tx).run_as_is(f"DROP TRIGGER IF EXISTS moved ON {self.address.schema}.{table}")
+
+    def go_on_from_rows(self, tx: Tx) -> None:
+        schema = self.address.schema
+        for table, (key, *_) in KEYS.items():
+            if key in ("id", "n"):
+                sequence = f"pg_get_serial_sequence('{schema}.{table}', '{key}')"
+                newest = tx.one(f"SELECT max({key}) FROM {table}")  # noqa: S608
+                if newest is not None and newest[0] is not None:
+                    tx.one(f"SELECT setval({sequence}, ?)", newest)
+
     # -- files -----------------------------------------------------------------------------------------------------
 
     def scrub(self) -> None:
@@ -256,6 +283,10 @@ class PostgresTx:
 
     def run(self, sql: str, params: Sequence[Any] = ()) -> int:
         return self._execute(sql, params).rowcount
+
+    def run_as_is(self, sql: str) -> None:
+        """One that names its schema, and takes no parameters."""
+        self._connection.execute(sql)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
     def insert(self, sql: str, params: Sequence[Any] = ()) -> int:
         key = "id" if sql.startswith("INSERT INTO banks ") else "n"

@@ -16,7 +16,11 @@ from memkit.errors import (
     StoreReadOnly,
     StoreUnreachable,
 )
+from memkit.journal.engine import moved_error
 from memkit.journal.postgres.address import Address
+
+MOVED = "MK001"
+"""What our triggers raise in a store that was moved away."""
 
 _BUSY = (
     errors.LockNotAvailable,
@@ -32,6 +36,8 @@ def as_ours(error: psycopg.Error | UnicodeError, address: Address) -> MemkitErro
     if isinstance(error, UnicodeError):
         return InvalidText("a text holds lone surrogates", why="it has no UTF-8 form", fix="clean the text first")
     why = _first_line(error)
+    if error.sqlstate == MOVED:
+        return moved_error(str(address), why)
     match error:
         case errors.IntegrityError():
             return Conflict("a row of this name is there already", why=why, fix="use a fresh id")

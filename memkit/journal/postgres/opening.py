@@ -36,6 +36,17 @@ def connect(url: str, lance: Path | None, *, read_only: bool = False) -> Opened:
     return Opened(engine, locks, store_id, place, str(engine.address), is_shared=True)
 
 
+def database_tables(url: str, *, create: bool) -> PostgresEngine:
+    """The tables alone, whoever's they are."""
+    engine = PostgresEngine(Address.of(url))
+    try:
+        _prepare(engine, read_only=not create)
+    except BaseException:
+        engine.close()
+        raise
+    return engine
+
+
 def script(schema: str = "memkit") -> str:
     """All statements that make a store, for a role that may, to be run by hand."""
     schema = Address.of(f"postgresql:///?schema={schema}").schema  # a plain name, or refused
