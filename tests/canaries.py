@@ -18,6 +18,9 @@ from typing import Any
 from agents import SQLiteSession
 
 from memkit import Memory
+from memkit.journal import Journal
+from memkit.models import to_json
+from memkit.seams.clock import RandomIds, SystemClock
 from memkit_agents import MemkitSession
 from memkit_langchain import MemkitRetriever
 from memkit_plug.talk import HostTalk
@@ -211,6 +214,10 @@ def held(path: Path, words: list[str]) -> int:
     raw = subprocess.run(
         ["cat", *map(str, filter(Path.is_file, sorted(path.rglob("*"))))], capture_output=True, check=True
     ).stdout
+    if not (path / "journal.sqlite").exists():  # the journal is in a database
+        with contextlib.closing(Journal.open(path, clock=SystemClock(), ids=RandomIds(), read_only=True)) as there:
+            found = raw + to_json([*there.dump()]).encode()
+        return sum(word.encode() in found for word in words)
     with contextlib.closing(sqlite3.connect(f"file:{path / 'journal.sqlite'}?mode=ro", uri=True)) as journal:
         packed = b"".join(zlib.decompress(row[0]) for row in journal.execute("SELECT data FROM blobs"))
     return sum(word.encode() in raw or word.encode() in packed for word in words)

@@ -55,7 +55,7 @@ class Projector:
         self._failures = 0
         self.failing: str | None = None
         """The error that the background thread keeps running into; it tries again and again."""
-        if journal.is_shared and (journal.place / "lance").is_dir():
+        if journal.is_shared and not isinstance(embedder, Recorded) and (journal.place / "lance").is_dir():
             self._start()  # what others erase goes from here, even where nobody writes
 
     def project(self, *, maintain: bool = False) -> int:

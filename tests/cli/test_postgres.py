@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from memkit import Memory
 from memkit.cli.app import app
-from memkit.cli.opening import open_store
 from memkit.cli.show import exit_code
 from memkit.errors import InvalidConfig, InvalidInput, MemkitError, NotAStore
 from memkit_train.log import StoreSource
@@ -58,8 +57,8 @@ def test_every_command_takes_the_url_of_a_database(url: str, tmp_path: Path) -> 
     say("export", str(tmp_path / "all.jsonl"))
     assert _run("import", str(tmp_path / "all.jsonl"), "--store", url).exit_code == 4
     assert _run("doctor", url).exit_code == 0
-    with open_store(url) as memory:
-        assert memory.views.people()[0].user_id == "ana"
+    assert json.loads(_run("move", url, str(tmp_path / "back"), "--json").stdout)["rows"] > 0
+    assert "ana" in _run("users", "--store", str(tmp_path / "back")).stdout
     with StoreSource(url) as source:
         assert source.users() == ["ana"]
     assert (tmp_path / "lance" / "projection.json").is_file()

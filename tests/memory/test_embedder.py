@@ -135,7 +135,7 @@ def test_killed_while_adopting_the_store_is_whole_for_the_old_and_the_new(store:
         [sys.executable, "-c", textwrap.dedent(KILLED), str(store), moment],
         cwd=ROOT,
         check=False,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(ROOT)])},
     )
     assert done.returncode == 9
     with Memory(store, embedder=embedder_for(store, None, embeds=False)) as memory:

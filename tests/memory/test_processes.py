@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def start(code: str, *args: object) -> subprocess.Popen[str]:
-    env = dict(os.environ) | {"PYTHONPATH": str(ROOT)}
+    env = dict(os.environ) | {"PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(ROOT)])}
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
     )

@@ -210,8 +210,8 @@ class PostgresEngine:
 
     def forbid_writes(self, tx: Tx, moved_to: str) -> None:
         schema, said, run = self.address.schema, moved_to.replace("'", "''"), cast(PostgresTx, tx).run_as_is
-        refusal = f"BEGIN RAISE EXCEPTION USING ERRCODE = '{MOVED}', MESSAGE = '{said}'; END"
-        run(f"CREATE OR REPLACE FUNCTION {schema}.moved() RETURNS trigger LANGUAGE plpgsql AS $$ {refusal} $$")
+        refusal = f"$memkit$ BEGIN RAISE EXCEPTION USING ERRCODE = '{MOVED}', MESSAGE = '{said}'; END $memkit$"
+        run(f"CREATE OR REPLACE FUNCTION {schema}.moved() RETURNS trigger LANGUAGE plpgsql AS {refusal}")
         for table in KEYS:
             run(
                 f"CREATE OR REPLACE TRIGGER moved BEFORE INSERT OR UPDATE OR DELETE ON {schema}.{table}"
