@@ -51,6 +51,8 @@ class Server:
                 os.kill(one, signal.SIGKILL)
         while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split()[2]:
             time.sleep(0.01)
+        for left in (self.folder / "postmaster.pid", *self.folder.glob(".s.PGSQL.*.lock")):
+            left.unlink()  # where nobody reaps it, a zombie is taken for a running server
 
     def start(self) -> None:
         self._server.ensure_postgres_running()
