@@ -1,7 +1,8 @@
 """A message in clauses: as little of it as may be worth keeping, or not, by itself. In any script, by its marks alone.
 
-A sentence ends as everywhere; within one, a comma or a dash ends a clause where enough stands on both sides of it. Each
-clause is a span of the text, so that what is chosen is what was said.
+A sentence ends as everywhere, but not at an initial (J. Smith) nor after an abbreviation with more to come (5 p.m. at
+the pier); within one, a comma or a dash ends a clause where enough stands on both sides of it. Each clause is a span of
+the text, so that what is chosen is what was said.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from memkit.text.words import UNSPACED
 
 MOST = 40
 """Clauses of one message. The last one holds what is beyond."""
-_SENTENCE = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？｡।॥؟۔]+[」』”]?|\n+")
+_CAPITAL = "A-ZÀ-ÖØ-ÞΑ-ΩА-Я"
+_GOES_ON = rf"(?<=\b[{_CAPITAL}])(?<!I)\.(?= +[{_CAPITAL}])|(?<=\.[^\W\d_])\.(?= +[^\W\d_{_CAPITAL}])"
+_SENTENCE = re.compile(rf"(?!{_GOES_ON})[.!?…]+[\"'”’)\]]*(?=\s)|[。！？｡।॥؟۔]+[」』”]?|\n+")
 _WITHIN = re.compile(r"[,;:–—،؛、，；：]+(?=\s)|[、，；：،]|\s-+(?=\s)")
 _WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+(?:['’]\w+)*")
 _LEAST = 3

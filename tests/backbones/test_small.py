@@ -127,6 +127,19 @@ def test_clauses_are_the_text_in_order_and_nothing_else(text: str) -> None:
     assert all(one.end <= other.start for one, other in itertools.pairwise(found))
 
 
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("Robert A. Heinlein came. We read J. R. Smith.", ["Robert A. Heinlein came.", "We read J. R. Smith."]),
+        ("We met at 5 p.m. by the pier. so did I. We swam", ["We met at 5 p.m. by the pier.", "so did I.", "We swam"]),
+        ("Люблю А. С. Пушкина. Он поэт.", ["Люблю А. С. Пушкина.", "Он поэт."]),
+        ("we took plan b. then home", ["we took plan b.", "then home"]),
+    ],
+)
+def test_a_sentence_does_not_end_at_an_initial_nor_within_an_abbreviation(text: str, parts: list[str]) -> None:
+    assert [text[one.start : one.end] for one in clauses(text)] == parts
+
+
 def test_a_long_text_has_few_clauses_and_loses_no_word() -> None:
     text = "one two three, four five six. " * 500
     found = clauses(text)
