@@ -3,7 +3,8 @@
     python -m memkit_train.lab.small --out FOLDER                                    # half an hour
     python -m memkit_train.lab.small --out OTHER --begin FOLDER --epochs 2 --seed 3  # goes on
 
-What goes on learns from all changes, and goes over a part of the rest again.
+What goes on learns from all changes, and goes over a part of the rest again. What is shipped was made by the first and
+then one epoch of the second, of the corpus as it was before the files that its card names as later.
 """
 
 from __future__ import annotations
