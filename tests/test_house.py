@@ -226,7 +226,7 @@ def declared(*extras: str) -> set[str]:
 @pytest.mark.parametrize(
     ("folder", "extras"),
     [
-        ("memkit", ["local", "minilm", "postgres"]),
+        ("memkit", ["local", "minilm", "postgres", "litellm"]),
         ("memkit_train", ["train", "local", "minilm"]),
         ("tests", ["dev", "local", "minilm", "train", "plugs"]),
     ],
@@ -305,8 +305,10 @@ def test_nothing_runs_code_that_data_brings() -> None:
 
 
 def test_no_address_is_built_in_but_the_one_that_a_user_names() -> None:
-    """No telemetry: the only host in the source is the default of `model="openai:…"`, which needs a key to be used."""
-    allowed = {"api.openai.com", "127.0.0.1", "localhost", "HOST"}
+    """No telemetry: the only hosts in the source are those of the providers that `model="PROVIDER:…"` names, which need
+    a key to be used."""
+    providers = {"api.openai.com", "api.anthropic.com", "generativelanguage.googleapis.com"}
+    allowed = {*providers, "127.0.0.1", "localhost", "HOST"}
     hosts = {
         (host, where(path, node.lineno))
         for path in sources("memkit", "memkit_train")

@@ -3,13 +3,14 @@ when it is asked for."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from memkit.backbones.offered import is_offered, offered_path
+from memkit.backbones.offered import is_offered, offered_class, offered_path
 from memkit.errors import InvalidConfig, MissingExtra
 from memkit.roles.base import RoleName
 from memkit.seams.backbone import Backbone
@@ -18,22 +19,34 @@ __all__ = ["check_model", "make_backbone"]
 
 _ROLES = (*get_args(RoleName), "default")
 _LOCAL_PACKAGES = ("torch", "transformers", "peft", "safetensors")
-_SPECS = 'None (rules), "small", "openai:NAME", "hf:PATH_OR_ID", a function of messages, a Backbone, or roles → these'
+PROVIDERS = {
+    "openai": "memkit.backbones.openai:OpenAIBackbone",
+    "anthropic": "memkit.backbones.anthropic:AnthropicBackbone",
+    "gemini": "memkit.backbones.gemini:GeminiBackbone",
+    "ollama": "memkit.backbones.ollama:OllamaBackbone",
+    "litellm": "memkit.backbones.litellm:LiteLLMBackbone",
+}
+"""What stands before the colon of a hosted model. An installed package may offer more of them: an entry point
+`memkit.models` of such a name, with a class that takes (model, *, base_url=, api_key=, …)."""
+_SPECS = (
+    'None (rules), "small", "openai:NAME", "anthropic:NAME", "gemini:NAME", "ollama:NAME", "litellm:NAME", '
+    '"hf:PATH_OR_ID", a function of messages, a Backbone, or roles → these'
+)
 
 
 def make_backbone(spec: Any, *, base_url: str | None = None, api_key: Any = None, **options: Any) -> Backbone:
-    """`base_url` and `api_key` go with "openai:NAME"; `options` to the constructor of the kind that is asked for.
+    """`base_url` and `api_key` go with a hosted model; `options` to the constructor of the kind that is asked for.
     In a mapping of roles, roles without an entry use "default", or the rules."""
     if isinstance(spec, Mapping):
         return _routed(cast(Mapping[str, Any], spec), base_url=base_url, api_key=api_key, options=options)
     if isinstance(spec, str) and _hosted(spec):
-        name = spec.removeprefix("openai:")
+        name = spec.partition(":")[2]
         return _built(_class_of(spec), name, options | {"base_url": base_url, "api_key": api_key}, spec)
     if base_url is not None or api_key is not None:
         raise InvalidConfig(
             "base_url= and api_key= need a hosted model",
             why=f"the model is {_kind(spec)}",
-            fix='pass model="openai:NAME"',
+            fix='pass model="openai:NAME", or another provider\'s',
         )
     if isinstance(spec, str) and _local(spec):
         path = spec.removeprefix("hf:") if spec.startswith("hf:") else str(offered_path(spec))
@@ -126,6 +139,13 @@ def _routed(spec: Mapping[str, Any], *, base_url: str | None, api_key: Any, opti
     from memkit.backbones.routed import RoutedBackbone
 
     _check_roles(spec)
+    hosts = {one.partition(":")[0] for one in spec.values() if isinstance(one, str) and _hosted(one)}
+    if len(hosts) > 1 and (base_url is not None or api_key is not None):
+        raise InvalidConfig(
+            f"base_url= and api_key= cannot go to {' and '.join(sorted(hosts))} alike",
+            why="a key of one provider is not shown to another",
+            fix="set the keys in the environment, or pass backbones made with make_backbone()",
+        )
     made: dict[Any, Backbone] = {}
 
     def made_once(one: Any) -> Backbone:
@@ -165,9 +185,9 @@ def _no_option(name: str, spec: str) -> InvalidConfig:
 
 def _class_of(spec: str) -> Any:
     if _hosted(spec):
-        from memkit.backbones.openai import OpenAIBackbone
-
-        return OpenAIBackbone
+        provider = spec.partition(":")[0]
+        module, _, name = PROVIDERS.get(provider, "").partition(":")
+        return getattr(importlib.import_module(module), name) if module else offered_class(provider)
     if spec == "small":
         from memkit.backbones.small import SmallBackbone
 
@@ -178,7 +198,8 @@ def _class_of(spec: str) -> Any:
 
 
 def _hosted(spec: str) -> bool:
-    return spec.startswith("openai:")
+    provider, colon, _ = spec.partition(":")
+    return bool(colon) and provider != "hf" and (provider in PROVIDERS or is_offered(provider))
 
 
 def _local(spec: str) -> bool:

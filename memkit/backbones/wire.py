@@ -30,11 +30,11 @@ class Dialect:
     """False: temperature, top_p and seed are left to the endpoint (reasoning models refuse them)."""
     limit_name: str = "max_tokens"
     stream_usage: bool = True
+    thinks: bool = True
+    """False: this model has no thoughts to set a limit to."""
 
 
-def body(
-    request: GenRequest, model: str, dialect: Dialect, *, extra: Mapping[str, Any], stream: bool
-) -> dict[str, Any]:
+def body(request: GenRequest, model: str, dialect: Dialect, *, stream: bool) -> dict[str, Any]:
     prompt, sampling = request.prompt, request.sampling
     out: dict[str, Any] = {
         "model": model,
@@ -55,7 +55,7 @@ def body(
         out["stream"] = True
         if dialect.stream_usage:
             out["stream_options"] = {"include_usage": True}
-    return {**out, **extra}
+    return out
 
 
 def _structure(role: str, schema: Mapping[str, Any], level: Structured) -> dict[str, Any]:
@@ -164,8 +164,8 @@ class Draft:
         self.model = top["model"] if isinstance(top.get("model"), str) else self.model
         usage = top.get("usage")
         if isinstance(usage, Mapping):
-            self.prompt_tokens = _count(cast(Mapping[str, Any], usage).get("prompt_tokens"))
-            self.completion_tokens = _count(cast(Mapping[str, Any], usage).get("completion_tokens"))
+            self.prompt_tokens = count(cast(Mapping[str, Any], usage).get("prompt_tokens"))
+            self.completion_tokens = count(cast(Mapping[str, Any], usage).get("completion_tokens"))
         self.prompt_ids = _ids(top.get("prompt_token_ids")) or self.prompt_ids
         if isinstance(top.get("error"), Mapping):
             raise bad("the endpoint reported an error inside its reply", "error_inside")
@@ -280,7 +280,7 @@ def _content(raw: Any) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
-def _count(raw: Any) -> int | None:
+def count(raw: Any) -> int | None:
     return raw if isinstance(raw, int) and not isinstance(raw, bool) and raw >= 0 else None
 
 

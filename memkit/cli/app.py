@@ -43,7 +43,9 @@ app.command("schema")(schema.print_schema)
 User = Annotated[str, typer.Option("--user", "-u", help="Whose memories.")]
 Agent = Annotated[str | None, typer.Option("--agent", help="Narrow to one agent of the user.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Model = Annotated[str | None, typer.Option("--model", "-m", help='"small", "openai:NAME", "hf:PATH"; else the rules.')]
+Model = Annotated[
+    str | None, typer.Option("--model", "-m", help='"small", "openai:NAME", "ollama:NAME", …; else the rules.')
+]
 BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Endpoint of an openai: model.")]
 Embedder = Annotated[
     str | None,

@@ -20,7 +20,9 @@ Store = Annotated[
     str, typer.Option("--store", "-s", envvar="MEMKIT_STORE", help="Folder of the store, or postgresql://…")
 ]
 Agent = Annotated[str | None, typer.Option("--agent", help="Narrow to one agent of the user.")]
-Model = Annotated[str | None, typer.Option("--model", "-m", help='"openai:NAME", "hf:PATH"; without it, the rules.')]
+Model = Annotated[
+    str | None, typer.Option("--model", "-m", help='"openai:NAME", "anthropic:NAME", …; without it, the rules.')
+]
 BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Endpoint of an openai: model.")]
 Embedder = Annotated[
     str | None,

@@ -25,7 +25,6 @@ from memkit.net.loop import network
 from memkit.net.secret import Secret
 from memkit.seams.clock import Clock, SystemClock
 
-DEFAULT_URL = "https://api.openai.com/v1"
 NATIVE_DIMS = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
 MAX_REPLY_BYTES = 64_000_000
 _MAX_CALLS = 4
@@ -59,7 +58,7 @@ class OpenAIEmbedder:
             raise InvalidConfig(
                 "batch, deadline_s and dim are positive", why=f"got {batch}, {deadline_s}, {dim}", fix="leave them out"
             )
-        url, key = resolve_endpoint(base_url, api_key, default_url=DEFAULT_URL, allow_insecure=allow_insecure)
+        url, key = resolve_endpoint(base_url, api_key, allow_insecure=allow_insecure)
         self._url = str(url)
         native = NATIVE_DIMS.get(model)
         self._model, self._dim, self._batch, self._deadline_s = model, dim or native, batch, deadline_s

@@ -62,6 +62,8 @@ class JsonClient:
         url: BaseURL,
         *,
         key: Secret | None,
+        key_header: str = "authorization",
+        headers: Mapping[str, str] | None = None,
         max_parallel: int,
         trust_env: bool,
         transport: httpx.AsyncBaseTransport | None,
@@ -71,7 +73,8 @@ class JsonClient:
         if transport is not None and trust_env:
             raise InvalidConfig("transport= and trust_env= exclude each other", fix="drop one of them")
         self.url = url
-        self._key, self._max_parallel = key, max_parallel
+        self._key, self._key_header, self._headers = key, key_header, dict(headers or {})
+        self._max_parallel = max_parallel
         self._trust_env, self._transport = trust_env, transport
         self._rng, self._clock = rng, clock
         self._open: tuple[int, httpx.AsyncClient, asyncio.Semaphore] | None = None
@@ -142,9 +145,11 @@ class JsonClient:
                 "accept": "application/json, text/event-stream",
                 "accept-encoding": "identity",
                 "user-agent": f"memkit/{__version__}",
+                **self._headers,
             }
             if self._key is not None:
-                headers["authorization"] = f"Bearer {self._key.reveal()}"
+                bearer = "Bearer " if self._key_header == "authorization" else ""
+                headers[self._key_header] = bearer + self._key.reveal()
             transport = self._transport
             if transport is None and not self._trust_env:
                 transport = PinnedTransport(self.url, max_connections=self._max_parallel)

@@ -36,7 +36,6 @@ _RULES: Mapping[Prompting, str] = {
         "or period in whatever form, however long it is. Otherwise it is WRONG."
     ),
 }
-DEFAULT_URL = "https://api.openai.com/v1"
 _CALLS = 4
 """At most so many for one verdict."""
 _FORMS = "Several gold answers are forms of the same: agreeing with any one of them is enough."
@@ -108,7 +107,7 @@ def endpoint(
 
     if not model:
         raise InvalidConfig("the judge has no model", fix="name one with --judge-model")
-    url, key = resolve_endpoint(base_url, api_key or None, default_url=DEFAULT_URL, allow_insecure=allow_insecure)
+    url, key = resolve_endpoint(base_url, api_key or None, allow_insecure=allow_insecure)
     client = JsonClient(
         url, key=key, max_parallel=1, trust_env=False, transport=transport, rng=random.Random(), clock=SystemClock()
     )
