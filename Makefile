@@ -52,7 +52,7 @@ lint: $(VENV)/.full
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/pyright -p pyrightconfig.standard.json --pythonpath $(BIN)/python
+	$(BIN)/pyright -p tests/pyright.json --pythonpath $(BIN)/python
 
 test: lint
 	$(PYTEST) -m "not slow and not live"

@@ -54,7 +54,7 @@ def _tools() -> Iterator[Row]:
     format_check = _call("ruff", "format", "--check", ".")
     unclean = format_check.stdout.count("Would reformat")
     yield Row("files not formatter-clean", unclean, "", "0", format_check.returncode == 0)
-    for name, options in (("memkit, strict", []), ("memkit_train and plugs", ["-p", "pyrightconfig.standard.json"])):
+    for name, options in (("memkit, strict", []), ("memkit_train and plugs", ["-p", "tests/pyright.json"])):
         found = _call("pyright", *options, "--pythonpath", sys.executable, "--outputjson")
         errors = json.loads(found.stdout)["summary"]["errorCount"]
         yield Row(f"pyright: {name}", errors, "errors", "0", errors == 0)
