@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 # Inside the class, `list` is a verb.
 Ops = list[Op]
 Records = list[MemoryRecord]
-Decisions = list[dict[str, Any]]
+Names = list[str]
+Decisions = list[care.ToldDecision]
 ParkedTurns = list[ParkedTurn]
 
 
@@ -59,8 +60,7 @@ class Memory(Upkeep):
         path: a folder, or "postgresql://…"; then lance= or ?lance= names LanceDB's folder (else, in the user's cache).
         model: None (built-in rules), "small" (learned, on any CPU; it writes no answers), "openai:NAME",
             "anthropic:NAME", "gemini:NAME", "ollama:NAME", "litellm:NAME", "hf:PATH_OR_ID", a callable(messages) ->
-            str, a Backbone, or a mapping of roles to any of these. base_url=, api_key= and other options go to the
-            backbone.
+            str, a Backbone, or a mapping of roles to these. base_url=, api_key= and other options go to the backbone.
         embedder: None (the store's own; a new store's is "hash"), "hash", "minilm", "fastembed:NAME", "openai:NAME",
             a callable or an Embedder.
         adapters: folder of the adapter registry; by default `<path>/adapters`. alias: the name that serves.

@@ -52,6 +52,11 @@ def digest(value: Any) -> str:
     return hashlib.sha256(raw.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def brief(text: str | None) -> str:
+    """A text as a line of a repr: all fields of a record are a screen of print."""
+    return repr(text if text is None or len(text) <= 80 else f"{text[:79]}…")
+
+
 def parse_time(value: str | None) -> datetime | None:
     return None if value is None else datetime.fromisoformat(value)
 
@@ -122,6 +127,9 @@ class MemoryRecord:
     content_hash: str = ""
     seq: int = 0
     """Sequence number of the op that wrote this state."""
+
+    def __repr__(self) -> str:
+        return f"MemoryRecord({brief(self.text)}, id={self.id!r}, kind={self.kind!r}, revision={self.revision})"
 
     def to_dict(self) -> JSON:
         out = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -207,6 +215,9 @@ class Op:
     """decision | said | api | undo | expire | import | erase | credit"""
     undoes: str | None = None
     """op_id of the op that this one takes back; of several of one memory, the oldest (in 0.1.0 the newest)."""
+
+    def __repr__(self) -> str:
+        return f"Op({self.action} {brief(self.text)}, memory_id={self.memory_id!r}, op_id={self.op_id!r})"
 
     def to_dict(self) -> JSON:
         out = {f.name: getattr(self, f.name) for f in fields(self)}

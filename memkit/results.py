@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
+from typing import Any, NotRequired, TypedDict
 
-from memkit.models import Action, MemoryRecord, Op, Origin, Status, Turn
+from memkit.models import JSON, Action, MemoryRecord, Op, Origin, Status, Turn, brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,9 @@ class Hit:
     @property
     def text(self) -> str:
         return self.memory.text
+
+    def __repr__(self) -> str:
+        return f"Hit({brief(self.text)}, score={self.score:.3f}, why={self.why!r})"
 
 
 class Hits(list[Hit]):
@@ -90,6 +94,83 @@ class Imported(int):
         found = super().__new__(cls, count)
         found.dropped = dict(dropped or {})
         return found
+
+
+class SaidTurn(TypedDict):
+    turn_id: str
+    role: str
+    speaker: str
+    text: str
+    at: datetime
+
+
+class ShownMemory(TypedDict):
+    handle: int
+    """The number by which the prompt calls it."""
+    id: str
+    revision: int
+    score: float
+    signals: dict[str, float]
+    text: str
+    """As it stood then; "(erased)" where it is gone."""
+
+
+class ToldDecision(TypedDict):
+    """One decision of a model, as `decisions()` tells it and as training reads it: JSON, but for the times of its
+    turns. `missing` says of each field that a model may leave out why it did."""
+
+    v: int
+    """Version of the record."""
+    decision_id: str
+    trace_id: str | None
+    """What `add` returned; None for an answer."""
+    user_id: str
+    agent_id: str | None
+    created_at: str
+    role: str
+    """extractor, manager, fused or answerer."""
+    turns: list[SaidTurn]
+    """What was said."""
+    candidates: list[ShownMemory]
+    """What was shown."""
+    reply: str | None
+    """What was replied; `attempts` has the replies that were sent back, with the reason."""
+    attempts: list[JSON]
+    parse: JSON
+    """Whether the reply could be read: ok, repairs, error."""
+    drafts: list[JSON]
+    """What the reply asked for."""
+    ops: list[JSON]
+    """What was done, with before- and after-images."""
+    state_seq: int
+    """Sequence number of the bank that the prompt was made from."""
+    prompt_version: str
+    prompt_hash: str
+    style: str
+    sampling: JSON
+    source_turns: list[str]
+    edition: NotRequired[JSON]
+    held: NotRequired[list[JSON]]
+    """What was asked for and not done because of whose words it rests on."""
+    model: str | None
+    served_by: str | None
+    """The adapter that produced the reply; `adapter` is the one that was chosen, by `alias` in `alias_version`."""
+    adapter: str | None
+    alias: str | None
+    alias_version: int | None
+    propensity: float
+    """How likely this adapter was to be chosen."""
+    finish: str
+    usage: JSON | None
+    """prompt_tokens, completion_tokens, calls."""
+    latency_ms: float | None
+    extra: JSON
+    """What only this kind of model tells: the choices of the small manager, a price."""
+    missing: dict[str, str]
+    prompt_ids: NotRequired[list[int]]
+    token_ids: NotRequired[list[int]]
+    logprobs: NotRequired[list[float]]
+    sampled_logprobs: NotRequired[list[float]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from memkit_http.door import Door
     from memkit_http.problems import Declined, problem_of, status_of
     from memkit_http.reading import read_form, read_json, tenant_of
-    from memkit_http.serving import bind, listen, need
+    from memkit_http.serving import announce, bind, listen, need
     from memkit_http.session import BrowserSession
 
 __all__ = [
     "BrowserSession",
     "Declined",
     "Door",
+    "announce",
     "bind",
     "listen",
     "make_app",
@@ -38,6 +39,7 @@ _HOMES = {
     "Declined": "memkit_http.problems",
     "Door": "memkit_http.door",
     "BrowserSession": "memkit_http.session",
+    "announce": "memkit_http.serving",
     "bind": "memkit_http.serving",
     "listen": "memkit_http.serving",
     "make_app": "memkit_http.app",

@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib.util
 import logging
 import socket
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Literal
 
 from memkit.errors import InvalidConfig, MissingExtra
 from memkit.inputs import whole_number
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+    from memkit import Memory
 
 
 def need(who: str, extra: str, *packages: str) -> None:
@@ -42,10 +45,20 @@ def bind(host: str, port: int) -> socket.socket:
     return found
 
 
-def listen(app: ASGIApp, at: socket.socket) -> None:
+def announce(what: str, host: str, at: socket.socket, path: str, memory: Memory) -> None:
+    """Where it listens, and who decides what is remembered."""
+    name = f"[{host}]" if ":" in host else host
+    sys.stdout.write(f"{what} listens at http://{name}:{at.getsockname()[1]}{path}\n")
+    sys.stdout.write(f"memories are decided by {memory.stats()['model']}\n")
+    sys.stdout.flush()
+
+
+def listen(
+    app: ASGIApp, at: socket.socket, *, lifespan: Literal["on", "off", "auto"] = "off", log_level: str = "warning"
+) -> None:
     """Until the process is told to stop."""
     import uvicorn
 
     logging.getLogger("memkit.http").addHandler(logging.StreamHandler())
-    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off")
+    config = uvicorn.Config(app, log_level=log_level, access_log=False, server_header=False, lifespan=lifespan)
     uvicorn.Server(config).run(sockets=[at])

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from memkit.errors import MissingExtra
-from memkit.inputs import whole_number
 from memkit_mcp.greeting import greet_first
 
 if TYPE_CHECKING:
@@ -38,17 +37,17 @@ def serve_http(
     open_memory: Callable[[], Memory], tenants: Tenants, *, host: str = "127.0.0.1", port: int = 8787
 ) -> None:
     _require("mcp", "uvicorn")
-    whole_number(port, "port", 0, 65_535)
     quick_imports()
-    import uvicorn
+    from memkit_http import announce, bind, listen
+    from memkit_mcp.http import PATH, http_app
 
-    from memkit_mcp.http import http_app
-
-    app, scope = http_app(open_memory, tenants, host=host)
-    try:
-        uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False, server_header=False)
-    finally:
-        scope.close()
+    with bind(host, port) as at:
+        app, scope = http_app(open_memory, tenants, host=host)
+        try:
+            announce("memkit (MCP)", host, at, PATH, scope.memory)
+            listen(app, at, lifespan="on")
+        finally:
+            scope.close()
 
 
 def _require(*packages: str) -> None:

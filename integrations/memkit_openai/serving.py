@@ -6,9 +6,9 @@ import importlib.util
 
 from memkit import Memory
 from memkit.errors import InvalidConfig, MissingExtra
-from memkit.inputs import whole_number
 from memkit.net.tenants import Tenants
 from memkit.net.urls import literal
+from memkit_http import announce, bind, listen
 from memkit_openai.proxy import proxy_app
 
 
@@ -24,7 +24,6 @@ def serve_proxy(
 ) -> None:
     if importlib.util.find_spec("uvicorn") is None:
         raise MissingExtra("the proxy needs the package uvicorn", fix='pip install "memkit[proxy]"')
-    whole_number(port, "port", 0, 65_535)
     ip = literal(host)
     local = host == "localhost" or (ip is not None and ip.is_loopback)
     if not local and tenants is None:
@@ -33,8 +32,8 @@ def serve_proxy(
             why="whoever reaches the proxy could speak as any user",
             fix='pass --tokens FILE ({"TOKEN": "USER"}), or stay on 127.0.0.1',
         )
-    import uvicorn
-
     app = proxy_app(memory, upstream, user_id=user_id, tenants=tenants, max_tokens=max_tokens, local=local)
     # a reply that the API cut short is cut short here too, which uvicorn would log as an error of ours
-    uvicorn.run(app, host=host, port=port, log_level="critical", access_log=False, server_header=False)
+    with bind(host, port) as at:
+        announce(f"memkit's proxy of {upstream}", host, at, "", memory)
+        listen(app, at, lifespan="auto", log_level="critical")

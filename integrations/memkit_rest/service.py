@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
@@ -19,7 +18,7 @@ from starlette.routing import Route
 from memkit import Memory
 from memkit.errors import MemkitError
 from memkit.net.tenants import Tenant, Tenants
-from memkit_http import Declined, bind, listen, make_app, problem_of, read_json, show_problem, tenant_of
+from memkit_http import Declined, announce, bind, listen, make_app, problem_of, read_json, show_problem, tenant_of
 from memkit_rest import mem0
 from memkit_rest.callers import Rate, refuse_beyond_agent, settle_scope
 from memkit_rest.calls import BASE, CALLS, Offer
@@ -80,8 +79,7 @@ def rest_app(memory: Memory, tenants: Tenants, *, rate: float = 0.0) -> Starlett
 
 def serve_rest(memory: Memory, tenants: Tenants, *, host: str, port: int, rate: float) -> None:
     at = bind(host, port)
-    sys.stdout.write(f"memkit listens at http://{host}:{at.getsockname()[1]}{BASE}; described at /openapi.json\n")
-    sys.stdout.flush()
+    announce("memkit (described at /openapi.json)", host, at, BASE, memory)
     listen(rest_app(memory, tenants, rate=rate), at)
 
 

@@ -102,6 +102,9 @@ class AdapterSet:
         self._watcher: Watcher | None = None
         self._pid = 0
 
+    def __repr__(self) -> str:
+        return f"AdapterSet({str(self.registry.root)!r}, alias={self.alias!r})"
+
     # ---- for the pipeline ------------------------------------------------------------------------------------
 
     def resolve(self, role: str, user_key: str) -> Lease:

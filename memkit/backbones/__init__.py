@@ -15,7 +15,7 @@ from memkit.errors import InvalidConfig, MissingExtra
 from memkit.roles.base import RoleName
 from memkit.seams.backbone import Backbone
 
-__all__ = ["check_model", "make_backbone"]
+__all__ = ["PROVIDERS", "check_model", "make_backbone", "name_of"]
 
 _ROLES = (*get_args(RoleName), "default")
 _LOCAL_PACKAGES = ("torch", "transformers", "peft", "safetensors")
@@ -66,6 +66,22 @@ def make_backbone(spec: Any, *, base_url: str | None = None, api_key: Any = None
 
         return _built(CallableBackbone, spec, options, "a function")
     raise _unknown(spec)
+
+
+def name_of(spec: Any) -> str:
+    """A model in a few words, for whoever asks who decides. Nothing is loaded."""
+    if isinstance(spec, Mapping):
+        roles = cast(Mapping[str, Any], spec)
+        return ", ".join(f"{role}: {name_of(one)}" for role, one in roles.items())
+    if spec is None:
+        return "the rules"
+    if isinstance(spec, str):
+        return spec
+    return (
+        spec.identity
+        if isinstance(spec, Backbone)
+        else f"callable:{getattr(spec, '__qualname__', type(spec).__name__)}"
+    )
 
 
 def check_model(spec: Any, options: Mapping[str, Any]) -> None:

@@ -365,12 +365,16 @@ def import_(
 
 @app.command()
 def stats(store: Store = DEFAULT_STORE, json: Json = False) -> None:
-    """Counts and sizes."""
+    """Counts, sizes, what happens a day, and who decides."""
     with open_store(store) as memory:
         found = memory.stats()
     show.as_json(found) if json else show.table(
-        "", ["what", "value"], [[k, show.visible(str(v))] for k, v in found.items()]
+        "", ["what", "value"], [[k, show.visible(_value(v))] for k, v in found.items()]
     )
+
+
+def _value(value: Any) -> str:
+    return ", ".join(f"{k} {v:g}" for k, v in value.items()) if isinstance(value, dict) else str(value)
 
 
 @app.command()
@@ -380,9 +384,11 @@ def doctor(
     reembed: Annotated[bool, typer.Option("--reembed", help="Embed everything anew with --embedder.")] = False,
     keep_turns: Annotated[bool, typer.Option("--keep-turns", help="Make words of before 0.2 searchable.")] = False,
     embedder: Embedder = None,
+    at: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
     """Check journal and projection against each other."""
+    store = at if store == DEFAULT_STORE else store
     there(store)
     if reembed:
         found = adopt_embedder(store, to_adopt(store, embedder))

@@ -16,7 +16,7 @@ def read(memory: Memory, user_id: str, trace_id: str | None, last: int, grep: st
     """The newest decisions (that say `grep`), oldest first, each with its turns and the ops it led to."""
     if grep and trace_id is None:
         return list(reversed(memory.views.decisions(user_id, limit=last, grep=grep).items))
-    return memory.decisions(user_id=user_id, trace_id=trace_id, last=last)
+    return [dict(one) for one in memory.decisions(user_id=user_id, trace_id=trace_id, last=last)]
 
 
 def tell(decisions: Sequence[JSON]) -> None:

@@ -9,14 +9,15 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from memkit.backbones import name_of
 from memkit.embedders.recorded import Recorded
 from memkit.errors import EmbedderError, EmbedderMismatch, InvalidInput, MemkitError, StoreDamaged
 from memkit.inputs import scope_id
 from memkit.models import JSON, MEMORIES, Bank, MemoryRecord
 from memkit.ops import BankState
-from memkit.results import Page, ParkedTurn, Problem
+from memkit.results import Page, ParkedTurn, Problem, ToldDecision
 from memkit.runtime.earlier_words import keep_earlier_turns
 from memkit.runtime.read_request import ReadRequest
 from memkit.store import SEALED
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from memkit.runtime.runtime import Runtime
 
 _SCAN = 1_000
+_COUNTED, _WEEK = 10_000, 7
+"""Newest events of each kind that rates are drawn from, and days."""
 _BY_THE_APP = "open the store with its embedder and call flush(): LanceDB is built anew from the journal"
 
 
@@ -110,6 +113,19 @@ def stats(runtime: Runtime) -> dict[str, Any]:
         "waiting_for_lancedb": runtime.projector.waiting,
         "projection_error": runtime.projector.failing,
         "bytes": _size(runtime.path),
+        "per_day": _rates(runtime),
+        "model": name_of(runtime.model),
+    }
+
+
+def _rates(runtime: Runtime) -> dict[str, float]:
+    """said, changed, decided, asked, rated: how often a day, over the newest days of the store, a week at most."""
+    counted = runtime.journal.count_days(_COUNTED)
+    today = runtime.clock.now().timestamp() // 86_400
+    days = min(_WEEK, int(today - min((min(found) for found in counted.values() if found), default=today)) + 1)
+    return {
+        what: round(sum(count for day, count in found.items() if day > today - days) / days, 2)
+        for what, found in counted.items()
     }
 
 
@@ -261,7 +277,7 @@ def _decode(cursor: str | None) -> int:
     return after
 
 
-def decisions(runtime: Runtime, user_id: str, trace_id: str | None, last: int) -> list[JSON]:
+def decisions(runtime: Runtime, user_id: str, trace_id: str | None, last: int) -> list[ToldDecision]:
     """The newest decisions, oldest first, told whole: turns, the texts that were shown, the ops that came of them."""
     journal = runtime.journal
     answered = None
@@ -271,7 +287,7 @@ def decisions(runtime: Runtime, user_id: str, trace_id: str | None, last: int) -
             return []  # a search or context decides nothing
         trace_id = None
     found = journal.decisions(user_id=user_id, intake_id=trace_id, decision_id=answered, limit=last, newest_first=True)
-    return [tell_decision(runtime, record) for record in reversed(found)]
+    return cast("list[ToldDecision]", [tell_decision(runtime, record) for record in reversed(found)])
 
 
 def tell_decision(runtime: Runtime, record: DecisionRecord) -> JSON:

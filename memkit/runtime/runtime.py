@@ -100,7 +100,7 @@ class Runtime:
         self.ids: Ids = ids or RandomIds()
         self.redact = redact_of(redact)
         self.keep_turns = keep_turns_of(keep_turns)
-        self._model, self._model_options = model, dict(model_options or {})
+        self.model, self._model_options = model, dict(model_options or {})
         self._adapters, self.alias, self._instructions, self._mode = adapters, alias, instructions, mode
         self._check(explore)
         made = None if embedder is None else default_or(embedder)  # a wrong one is refused before anything is written
@@ -160,13 +160,13 @@ class Runtime:
             if self._backbone is None:
                 from memkit.backbones import make_backbone
 
-                self._backbone = make_backbone(self._model, **self._model_options)
+                self._backbone = make_backbone(self.model, **self._model_options)
             return self._backbone
 
     @property
     def answerer(self) -> Backbone | None:
         """The model that may write answers; the rules and the small manager do not."""
-        return None if self._model is None or self._model == "small" else self.backbone
+        return None if self.model is None or self.model == "small" else self.backbone
 
     @_Part
     def served_with(self) -> ServedWith:
@@ -274,7 +274,7 @@ class Runtime:
         """A decision is about to be logged: what it was made with is on record first."""
         from memkit.runtime.on_record import record
 
-        record(self.journal, self.served_with, instead=self._model is not None)
+        record(self.journal, self.served_with, instead=self.model is not None)
 
     def note_applied(self, bank: Bank, ops: Sequence[Op]) -> None:
         if ops:
@@ -298,7 +298,7 @@ class Runtime:
 
     @property
     def uses_adapters(self) -> bool:
-        return self._model is not None and self.has_adapters
+        return self.model is not None and self.has_adapters
 
     def watch(self, decided: Decided, routing: dict[str, Routing], error: str | None) -> None:
         """Outcomes feed the guard that rolls a bad adapter back."""
@@ -426,10 +426,10 @@ class Runtime:
             raise InvalidConfig("instructions must be text", fix="pass a str that says what to remember")
         if has_surrogates(self._instructions):
             raise InvalidConfig("instructions hold a lone surrogate", fix="repair the text where it was decoded")
-        if self._model is not None or self._model_options:
+        if self.model is not None or self._model_options:
             from memkit.backbones import check_model
 
-            check_model(self._model, self._model_options)
+            check_model(self.model, self._model_options)
 
 
 def _remembering(embedder: Embedder) -> Embedder:

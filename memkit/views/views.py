@@ -36,6 +36,9 @@ class Views:
     def __init__(self, alive: Callable[[], Runtime]) -> None:
         self._alive = alive
 
+    def __repr__(self) -> str:
+        return f"Views({self._alive().journal.name!r})"
+
     def people(self) -> list[Person]:
         """All users, those who said the most first."""
         return people.list_people(self._alive().journal)

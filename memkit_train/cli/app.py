@@ -35,6 +35,7 @@ def inspect(
     store: Annotated[str, typer.Argument(help="Folder of a store, postgresql://…, or a bundle.")] = DEFAULT_STORE,
     model: Annotated[str | None, typer.Option(help="Decode samples with this checkpoint's tokenizer.")] = None,
     json: Json = False,
+    at: Store = DEFAULT_STORE,
 ) -> None:
     """What a log is good for: counts, labels, credit, probes, what each role can learn, three samples in colour."""
     from memkit.embedders import make_embedder
@@ -42,7 +43,7 @@ def inspect(
     from memkit_train.credit.inspect import show as display
     from memkit_train.retrain.rendered import count_taught
 
-    with open_source(store) as source:
+    with open_source(at if store == DEFAULT_STORE else store) as source:
         found = look(source)
         taught = count_taught(source, make_embedder("hash"))
     if json:
