@@ -7,6 +7,7 @@
 #   make test-memkit the fast tests of the runtime: no torch, no plugs, sets up quickly
 #   make faults      power cuts, kills, failing calls, damage, hostile input: some of each, in minutes
 #   make faults-nightly   a tenth of what docs/promises.md promises; make faults-release: all of it, for hours
+#   make docs        the documentation as a site in .site/, built strictly and without a network
 #   make lint        lint and types only
 #   make clean       remove .venv and what builds left behind
 #
@@ -36,7 +37,7 @@ export TOKENIZERS_PARALLELISM := false
 test test-slow test-memkit faults faults-nightly faults-release: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo tour test test-slow test-memkit faults faults-nightly faults-release lint clean
+.PHONY: help demo tour test test-slow test-memkit faults faults-nightly faults-release docs lint clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -73,6 +74,9 @@ faults-nightly: $(VENV)/.full
 faults-release: $(VENV)/.full
 	$(BIN)/python -m tests.bench trust-release
 
+docs: $(VENV)/.dev
+	$(BIN)/mkdocs build --strict -f .ci/mkdocs.yml
+
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "memkit needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=python3.11"; exit 1; }
@@ -102,4 +106,4 @@ $(VENV)/.full: $(VENV)/.made pyproject.toml
 	@touch $@ $(VENV)/.trains $(VENV)/.dev $(VENV)/.core
 
 clean:
-	rm -rf $(VENV) build dist .demo .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .demo .site .pytest_cache .ruff_cache .hypothesis
