@@ -8,6 +8,7 @@
 #   make faults      power cuts, kills, failing calls, damage, hostile input: some of each, in minutes
 #   make faults-nightly   a tenth of what docs/promises.md promises; make faults-release: all of it, for hours
 #   make docs        the documentation as a site in .site/, built strictly and without a network
+#   make release-check   versions and changelog in order; wheel and sdist on every Python at hand
 #   make lint        lint and types only
 #   make clean       remove .venv and what builds left behind
 #
@@ -37,7 +38,7 @@ export TOKENIZERS_PARALLELISM := false
 test test-slow test-memkit faults faults-nightly faults-release: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo tour test test-slow test-memkit faults faults-nightly faults-release docs lint clean
+.PHONY: help demo tour test test-slow test-memkit faults faults-nightly faults-release docs release-check lint clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -73,6 +74,9 @@ faults-nightly: $(VENV)/.full
 
 faults-release: $(VENV)/.full
 	$(BIN)/python -m tests.bench trust-release
+
+release-check: $(VENV)/.dev
+	$(BIN)/python -m tests.release_check
 
 docs: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict -f .ci/mkdocs.yml
