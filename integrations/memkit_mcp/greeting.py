@@ -7,6 +7,7 @@ and its own answer, which says the same (a test compares them), is dropped. Anyt
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import socket
@@ -54,8 +55,14 @@ def first_answer(line: bytes) -> dict[str, Any] | None:
     return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
 
+def can_show() -> bool:
+    """The pages need the extra `ui`."""
+    return all(importlib.util.find_spec(name) is not None for name in ("starlette", "jinja2"))
+
+
 def _capabilities(changing: bool) -> dict[str, Any]:
-    return {
+    pages: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/ui": {}}} if changing and can_show() else {}
+    return pages | {
         "prompts": {"listChanged": changing},
         "resources": {"listChanged": changing, "subscribe": changing},
         "tools": {"listChanged": changing},

@@ -12,15 +12,18 @@ from memkit import Memory, __version__
 from memkit.errors import InvalidInput, MemkitError, MissingExtra, NoModel
 from memkit.models import MemoryRecord, Op
 from memkit.net.tenants import Tenant
-from memkit_mcp.greeting import INSTRUCTIONS, NAME
+from memkit_mcp.greeting import INSTRUCTIONS, NAME, can_show
 from memkit_mcp.scope import Scope
 from memkit_plug.bound import refuse_others
 
 try:
+    from mcp.server.apps import Apps
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.exceptions import ResourceError, ToolError
     from mcp.types import ToolAnnotations
     from pydantic import Field
+
+    from memkit_mcp.apps import offer_pages, show_beside
 except ImportError as error:
     raise MissingExtra(
         "the MCP server needs the package mcp (2.x)", why=str(error), fix='pip install "memkit[mcp]"'
@@ -50,11 +53,17 @@ Count = Annotated[int, Field(ge=1, le=200)]
 def build_server(open_memory: Callable[[], Memory], tenant: Tenant | None = None) -> tuple[MCPServer[Any], Scope]:
     """`tenant`: whose memories a stdio server serves; None where every request brings a token (see `http_app`)."""
     scope = Scope(open_memory, tenant)
+    pages = offer_pages(scope) if can_show() else None
     server: MCPServer[Any] = MCPServer(
-        NAME, title=NAME, instructions=INSTRUCTIONS, version=__version__, log_level="WARNING"
+        NAME,
+        title=NAME,
+        instructions=INSTRUCTIONS,
+        version=__version__,
+        log_level="WARNING",
+        extensions=[pages] if pages else [],
     )
     _writing_tools(server, scope)
-    _reading_tools(server, scope)
+    _reading_tools(server, scope, pages)
     return server, scope
 
 
@@ -122,7 +131,7 @@ def _writing_tools(server: MCPServer[Any], scope: Scope) -> None:
         return {"feedback_id": noted}
 
 
-def _reading_tools(server: MCPServer[Any], scope: Scope) -> None:
+def _reading_tools(server: MCPServer[Any], scope: Scope, pages: Apps | None) -> None:
     @server.tool(title="Search memory", annotations=READS)
     @tell_errors
     def search_memory(query: str, k: Count = 10, session_id: str | None = None) -> JSON:
@@ -136,7 +145,7 @@ def _reading_tools(server: MCPServer[Any], scope: Scope) -> None:
             "memories": [show_record(hit.memory) | {"score": round(hit.score, 4)} for hit in hits],
         }
 
-    @server.tool(title="List memories", annotations=READS)
+    @server.tool(title="List memories", annotations=READS, **show_beside("memories", pages))
     @tell_errors
     def list_memories(limit: Count = 50, cursor: str | None = None) -> JSON:
         """All that is known about the user, page by page."""

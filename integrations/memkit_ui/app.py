@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -18,19 +16,14 @@ from memkit.errors import MemkitError
 from memkit_http import BrowserSession, Declined, Door, make_app, problem_of, read_form, show_problem
 from memkit_ui import showing
 from memkit_ui.doing import do
-from memkit_ui.pages import PAGES, PageQuery, ShownStore, UiPage
+from memkit_ui.pages import PAGES, PageQuery, ShownStore
+from memkit_ui.rendering import HERE, Renderer
 
-HERE = Path(__file__).parent
 STATIC = {"style.css": "text/css", "script.js": "text/javascript", "icon.svg": "image/svg+xml"}
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
     " frame-ancestors 'none'"
 )
-
-_UNSERVED = (
-    "form, .tabs, a.button { display: none; } a { color: inherit; text-decoration: none; pointer-events: none; }"
-)
-"""What needs the server is not there in a saved file."""
 
 
 def ui_app(place: ShownStore, session: BrowserSession, door: Door) -> Starlette:
@@ -42,15 +35,7 @@ class _Ui:
     def __init__(self, place: ShownStore, session: BrowserSession, door: Door) -> None:
         self._place, self._session = place, session
         self._cookie = f"memkit_{hashlib.sha256('|'.join(sorted(door.hosts)).encode()).hexdigest()[:8]}"
-        self._env = Environment(
-            loader=FileSystemLoader(HERE / "templates"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._env.filters.update(showing.FILTERS)
-        self._style = (HERE / "static" / "style.css").read_text(encoding="utf-8")
+        self._pages = Renderer()
         routes = [Route(path, self._show, methods=["GET"]) for path in PAGES]
         routes += [
             Route("/enter", self._enter, methods=["GET", "POST"]),
@@ -71,28 +56,11 @@ class _Ui:
         if query.get("format") == "json":
             return JSONResponse(showing.as_data(data))
         saved = query.get("save") == "1"
-        text = self._render(page, request, data, saved=saved)
+        seal = "" if saved else self._session.seal
+        text = self._pages.page(self._place.store, request.url.path, query, data, seal)
         name = f"memkit-{request.url.path.strip('/') or 'users'}.html"
         headers = {"content-disposition": f'attachment; filename="{name}"'} if saved else {}
         return HTMLResponse(text, headers=headers)
-
-    def _render(self, page: UiPage, request: Request, data: dict[str, Any], *, saved: bool = False) -> str:
-        query = {key: value for key, value in request.query_params.items() if key not in ("format", "save", "told")}
-        shell = {
-            "title": page.title,
-            "path": request.url.path,
-            "here": showing.link(request.url.path, **query),
-            "as_json": showing.link(request.url.path, **query, format="json"),
-            "as_file": showing.link(request.url.path, **query, save="1"),
-            "seal": "" if saved else self._session.seal,
-            "saved": saved,
-            "style": self._style + _UNSERVED if saved else "",
-            "link": (lambda *_, **__: "#") if saved else showing.link,
-            "told": request.query_params.get("told", ""),
-            "store": self._place.store,
-            "query": query,
-        }
-        return self._env.get_template(page.template).render(**shell, **data)
 
     async def _export(self, request: Request) -> Response:
         if not self._admits(request):
@@ -152,7 +120,7 @@ class _Ui:
                 answer.set_cookie(self._cookie, self._session.cookie, httponly=True, samesite="strict", path="/")
                 return answer
             wrong = True
-        text = self._env.get_template("enter.html").render(wrong=wrong)
+        text = self._pages.fill("enter.html", wrong=wrong)
         return HTMLResponse(text, 401 if wrong else 200)
 
     # ---- errors ----------------------------------------------------------------------------------------------------
@@ -161,7 +129,7 @@ class _Ui:
         if self._wants_json(request):
             return show_problem(request, error)
         problem = problem_of(error)
-        text = self._env.get_template("problem.html").render(problem=problem)
+        text = self._pages.fill("problem.html", problem=problem)
         more = error.headers if isinstance(error, Declined) else {}
         return HTMLResponse(text, problem["status"], more)
 
