@@ -25,6 +25,15 @@ _LINK = re.compile(r"(?<!!)\[(?P<text>[^\]\n]*(?:\n[^\]\n]*)?)\]\((?P<to>[^)\s]+
 _CODE = re.compile(r"(^```.*?^```|`[^`\n]*`)", re.DOTALL | re.MULTILINE)
 
 
+def on_config(config: Any, **_: Any) -> Any:
+    """Guides that the navigation does not order stand at the end; decisions are in the order of their numbers."""
+    parts = {name: pages for part in config.nav if isinstance(part, dict) for name, pages in part.items()}
+    for name, folder in (("Guides", "guides"), ("Decisions", "decisions")):
+        found = [f"{folder}/{path.name}" for path in sorted((ROOT / "docs" / folder).glob("*.md"))]
+        parts[name].extend(page for page in found if page not in parts[name])
+    return config
+
+
 def on_files(files: Files, config: Any, **_: Any) -> Files:
     for source, page in JOINING.items():
         files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 # Inside the class, `list` is a verb.
 Ops = list[Op]
 Records = list[MemoryRecord]
-Names = list[str]
 Decisions = list[care.ToldDecision]
 ParkedTurns = list[ParkedTurn]
 
