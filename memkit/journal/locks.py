@@ -139,9 +139,11 @@ class StoreLocks:
             file = self._workers.get(worker_id)
             if file is None or self._quiet.is_set():
                 return worker_id
-            if not os.fstat(file.fileno()).st_size:
-                file.write(b"beats\n")
-                file.flush()
+            try:
+                if not os.fstat(file.fileno()).st_size:
+                    os.write(file.fileno(), b"beats\n")
+            except OSError as error:
+                raise disk.from_os_error(error, self._folder / f"{worker_id}.worker") from error
             if self._beating is None:
                 self._beating = threading.Thread(target=self._beat, name="memkit-heart", daemon=True)
                 self._beating.start()

@@ -264,8 +264,8 @@ class JournalReader:
                 out.append(replace(record, payload={**payload, **record.payload}, blobs=blobs))
             elif self._has_decision(record.decision_id):
                 raise StoreDamaged(
-                    f"the sealed record of decision {record.decision_id} is not there",
-                    why="the table `trajectories` was removed or replaced; it holds what the journal no longer does",
+                    f"the sealed record of decision {record.decision_id} is not there, or not as it was written",
+                    why="the table `trajectories` was damaged or replaced; it holds what the journal no longer does",
                     fix="restore the folder sealed/trajectories.lance from a backup",
                 )
         return out

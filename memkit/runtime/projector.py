@@ -63,6 +63,11 @@ class Projector:
         from a user of LanceDB leaves that to others: writing there may hang, and the journal has everything."""
         try:
             return self._project(maintain)
+        except StoreDamaged:
+            if self.behind() is not None:
+                raise
+            self._projection().heal()  # the journal has what goes
+            return self._project(maintain)
         except EmbedderMismatch as error:
             if error.details.get("stored") == self._embedder.identity or not self._restored():
                 raise

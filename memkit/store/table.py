@@ -33,6 +33,7 @@ from memkit.store.lance import (
     classify,
     connect,
     connect_pinned,
+    forked_after_loading,
     is_missing_table,
     modules,
     typed_errors,
@@ -47,6 +48,7 @@ CORRUPT_KEPT = 4
 """Quarantined files that maintenance leaves for a post-mortem."""
 _BESIDE = "beside"
 _ALL = 1 << 30
+_NEVER = timedelta(days=36_500)
 _ROUNDS = 3
 
 
@@ -61,13 +63,18 @@ class LanceTable:
         indexes: Sequence[str],
         bitmap: bool,
         suffices: Callable[[Any | None], bool] | None = None,
+        prove: Callable[[Any], object] | None = None,
     ) -> None:
-        """`probe` reads something small from a handle and raises where the version is unreadable. `indexes` are
-        the columns with a scalar index (`bitmap` for few distinct values, else a B-tree). `suffices`: of a table that
-        nothing can build anew, whether a version holds all that it must; then what is moved aside is never deleted."""
+        """`probe` reads something small from a handle and raises where the version is unreadable; `prove` reads all
+        of it. `indexes` are the columns with a scalar index (`bitmap` for few distinct values, else a B-tree).
+        `suffices`: of a table that nothing can build anew, whether a version holds all that it must; then what is
+        moved aside is never deleted."""
         self.root, self.name, self.directory = root, name, root / (name + ".lance")
-        self._lock, self._probe, self._indexes, self._bitmap = lock, probe, tuple(indexes), bitmap
+        self._lock, self._probe, self._prove = lock, probe, prove or probe
+        self._indexes, self._bitmap = tuple(indexes), bitmap
         self._suffices, self._synced = suffices, Synced()
+        self._beyond_healing: object = None
+        """The stamp of a table that was read whole, and in vain: it need not be again."""
         self._handle: Handle | None = None
         self._folder: int | None = None
         self._mutex, self._pid = threading.Lock(), os.getpid()
@@ -259,7 +266,7 @@ class LanceTable:
         purged = purge(handle)
         self.ensure_indexes(handle)
         try:
-            handle.optimize()
+            handle.optimize(cleanup_older_than=_NEVER)
         except RuntimeError as error:
             # A projector of another process won the race; its rows are compacted next time.
             if not isinstance(classify(error), StoreBusy):
@@ -273,8 +280,14 @@ class LanceTable:
         self._sweep(CORRUPT_KEPT if self._suffices is None else _ALL)
 
     def _drop_old_versions(self, handle: Any) -> None:
-        """What replaces them is on the disk by then and can be read; and that they are gone is on the disk after."""
-        self._probe(handle)
+        """What replaces them is on the disk by then and can be read; and that they are gone is on the disk after.
+        LanceDB removes old versions only together with compaction, which makes new ones that are not on the disk. So
+        first it compacts until it finds nothing more to do."""
+        version = None
+        while version != handle.version:
+            version = handle.version
+            handle.optimize(cleanup_older_than=_NEVER)
+        self._prove(handle)
         self.sync()
         with _quiet():
             handle.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
@@ -285,10 +298,10 @@ class LanceTable:
         with typed_errors():
             self._synced.sync(self.root, self.directory)
 
-    def rewrite(self, keep: Any, batch_rows: int = 1024, prove: Callable[[Any], None] | None = None) -> None:
+    def rewrite(self, keep: Any, batch_rows: int = 1024) -> None:
         """A new version with only the rows that satisfy `keep`, everything else physically gone: older versions,
-        tags, branches, indexes. `prove` reads the new version back and raises before anything goes. Inside an
-        exclusive `write` only."""
+        tags, branches, indexes. The new version is read back before anything goes. Inside an exclusive `write`
+        only."""
         handle = self._open()
         if handle is not None:
             for tag in list(handle.tags.list()):
@@ -298,20 +311,19 @@ class LanceTable:
             _, pa = modules()
             schema, kept = handle.schema, handle.search().where(keep).to_batches(batch_rows)
             rows = (_detached(pa.RecordBatch.from_arrays(batch.columns, schema=schema)) for batch in kept)
-            handle = self.overwrite(schema, rows)
-            if prove is not None:
-                prove(handle)
-            self._drop_old_versions(handle)
+            self._drop_old_versions(self.overwrite(schema, rows))
             self._handle = None
 
     # -- damage ------------------------------------------------------------------------------------------------
 
     def heal(self) -> list[str]:
         """Make the table readable again; returns the names of what was moved aside. The newest version that
-        cannot be opened and probed is quarantined, then the one before it; when none is left, the whole table is.
-        Where what is then left does not suffice, all stays as it was."""
+        cannot be read is quarantined, then the one before it; when none is left, the whole table is. Where what is
+        then left does not suffice, all stays as it was. Where nothing had to go, the indexes are made anew."""
         with self._lock(True):
             moved: list[tuple[Path, Path]] = []
+            if self._beyond_healing is not None and self._beyond_healing == self.stamp():
+                return []
             self._handle = None
             try:
                 while self.directory.is_dir() and not self._readable():
@@ -323,6 +335,10 @@ class LanceTable:
                         victim.rename(moved[-1][1])
                 if moved and not self._left_suffices():
                     put_back(moved)
+                    self._beyond_healing = self.stamp()
+                elif not moved and self._suffices is not None and self._left_suffices() and not forked_after_loading():
+                    with typed_errors():
+                        self.ensure_indexes(self._fresh(), replace=True)
             except BaseException:
                 put_back(moved)
                 raise
@@ -341,7 +357,7 @@ class LanceTable:
             with typed_errors():
                 handle = self._fresh()
                 if handle is not None:
-                    self._probe(handle)
+                    self._prove(handle)
             return True
         except StoreDamaged:
             return False

@@ -49,7 +49,10 @@ class Trajectories:
             indexes=("seq",),
             bitmap=False,
             suffices=lambda handle: sealed is not None and (0 if handle is None else _last_seq(handle)) >= sealed(),
+            prove=_prove,
         )
+        self._missing = set[int]()
+        """What was looked for in vain."""
 
     def last_seq(self) -> int:
         """Where sealing continues; 0 where the table is empty."""
@@ -98,15 +101,26 @@ class Trajectories:
         return self._table.read(work)
 
     def fetch(self, seqs: Sequence[int]) -> dict[int, tuple[JSON, Mapping[str, str]]]:
-        """Payload and prompts of single decisions; what is not there is left out."""
+        """Payload and prompts of single decisions; what is not there as it was written is left out. What is missed for
+        the first time may be in the version before: a power cut can tear the newest one so that it still opens."""
+        found = self._fetch(seqs)
+        if missing := set(seqs) - found.keys() - self._missing:
+            self._missing |= missing
+            self._table.heal()
+            found = self._fetch(seqs)
+        return found
 
+    def _fetch(self, seqs: Sequence[int]) -> dict[int, tuple[JSON, Mapping[str, str]]]:
         def work(handle: Handle | None) -> dict[int, tuple[JSON, Mapping[str, str]]]:
             if handle is None or not seqs:
                 return {}
             where = every([among("seq", seqs), above("seq", min(seqs) - 1), at_most("seq", max(seqs))])
-            columns = ["seq", "payload", "blobs", *IDS, *LOGPROBS]
-            rows = handle.search().where(where).select(columns).to_arrow().to_pylist()
-            return {row["seq"]: (record_of(row), json.loads(row["blobs"])) for row in rows}
+            rows = handle.search().where(where).select(["checksum", *_CHECKED]).to_arrow().to_pylist()
+            return {
+                row["seq"]: (record_of(row), json.loads(row["blobs"]))
+                for row in rows
+                if _checksum(row) == row["checksum"]
+            }
 
         return self._table.read(work)
 
@@ -142,7 +156,7 @@ class Trajectories:
     def _erase(self, gone: Any, kept: Any) -> EraseReport:
         def work(handle: Handle | None) -> EraseReport:
             found = 0 if handle is None else handle.search().where(gone).select(["seq"]).to_arrow().num_rows
-            self._table.rewrite(kept, _PAGE, _prove)
+            self._table.rewrite(kept, _PAGE)
             return EraseReport(found, self._table.sweep())
 
         return self._table.write(work, exclusive=True)

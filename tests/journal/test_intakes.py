@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from pathlib import Path
 
 import pytest
 
-from memkit.errors import Conflict, IdempotencyConflict, InvalidInput
+from memkit.errors import Conflict, IdempotencyConflict, InvalidInput, StoreFull
 from memkit.journal import DecisionRecord, Journal
 from memkit.models import Bank, OpDraft
 from tests.journal.making import ANA, AT, IDS, adds, intake, open_journal, start, texts
@@ -195,3 +196,18 @@ def test_claims_of_the_killed_are_taken_over_and_nobody_steals_from_the_living(t
     journal.apply(taken.bank, adds("mine"), decision_id=IDS.new("d"), at=AT, claim=taken)
     assert journal.pending_count() == 0
     journal.close()
+
+
+def test_a_worker_that_cannot_say_that_it_lives_says_why(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal.accept(intake("it rains"))
+
+    def full(_handle: int, _data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("memkit.journal.locks.os.write", full)
+        with pytest.raises(StoreFull):
+            journal.claim_next()
+    claim = journal.claim_next()
+    assert claim is not None
+    assert claim.intake.turns[0].text == "it rains"

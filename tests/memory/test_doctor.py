@@ -230,3 +230,18 @@ def test_a_journal_that_lost_its_newest_operations_is_told_and_nothing_is_cut_to
         memory.flush()
         assert memory.doctor() == []
         assert {hit.text[-2:] for hit in memory.search("platform", user_id="ana")} == {"1.", "4."}
+
+
+def test_what_a_power_cut_took_of_lancedb_is_written_anew_by_the_next_flush(tmp_path: Path) -> None:
+    """LanceDB syncs nothing: the newest version is there, a file that it names is not."""
+    with Memory(tmp_path) as memory:
+        for number in range(3):
+            memory.add(f"Platform {number} is closed.", user_id="ana", infer=False)
+            memory.flush()
+            memory._runtime.projector.project(maintain=number == 1)
+    min((lance(tmp_path) / "data").iterdir(), key=lambda file: file.stat().st_mtime_ns).unlink()
+    with Memory(tmp_path) as memory:
+        memory.add("Platform 4 is closed.", user_id="bob", infer=False)
+        memory.flush()
+        assert len(memory.search("platform", user_id="ana", k=9)) == 3
+        assert {problem.code for problem in memory.doctor()} <= {"lancedb_quarantine"}
