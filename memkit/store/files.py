@@ -48,6 +48,36 @@ def age(manifest: str) -> int:
     return int(stem) if stem.isdigit() else 2**64
 
 
+def stamp_newest(versions: Path) -> tuple[str, int, int, int] | None:
+    newest: os.DirEntry[str] | None = None
+    with suppress(FileNotFoundError), os.scandir(versions) as entries:
+        for entry in entries:
+            if entry.name.endswith(".manifest") and (newest is None or age(entry.name) < age(newest.name)):
+                newest = entry
+        if newest is not None:
+            seen = newest.stat()
+            return newest.name, seen.st_ino, seen.st_mtime_ns, seen.st_size
+    return None
+
+
+def inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
+
+
+def measure(directory: Path) -> tuple[int, int]:
+    """(files, bytes) below a folder. Files come and go meanwhile."""
+    files = size = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            with suppress(OSError):
+                size += os.stat(os.path.join(folder, name)).st_size
+                files += 1
+    return files, size
+
+
 def free_name(path: Path) -> Path:
     for number in range(10_000):
         candidate = path.with_name(path.name + (f".{number}" if number else "") + CORRUPT)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from memkit.errors import StoreBusy, StoreDamaged, StoreError
-from memkit.store.files import CORRUPT, Synced, age, free_name, is_temporary, put_back
+from memkit.store.files import CORRUPT, Synced, age, free_name, inode, is_temporary, measure, put_back, stamp_newest
 from memkit.store.lance import (
     Batch,
     Handle,
@@ -112,7 +112,7 @@ class LanceTable:
 
     def _open(self) -> Any | None:
         """The cached handle, which follows the newest version by itself."""
-        folder = _inode(self.directory)
+        folder = inode(self.directory)
         if folder != self._folder:  # another process may have put another table in its place
             self._handle, self._folder = None, folder
         if self._handle is None:
@@ -142,15 +142,7 @@ class LanceTable:
     def stamp(self) -> tuple[str, int, int, int] | None:
         """Identity of the newest version's manifest, without asking LanceDB. A version number alone would not do:
         after a version was quarantined its number is given out again."""
-        newest: os.DirEntry[str] | None = None
-        with suppress(FileNotFoundError), os.scandir(self.directory / "_versions") as entries:
-            for entry in entries:
-                if entry.name.endswith(".manifest") and (newest is None or age(entry.name) < age(newest.name)):
-                    newest = entry
-            if newest is not None:
-                seen = newest.stat()
-                return newest.name, seen.st_ino, seen.st_mtime_ns, seen.st_size
-        return None
+        return stamp_newest(self.directory / "_versions")
 
     # -- whole-table writes ------------------------------------------------------------------------------------
 
@@ -431,22 +423,7 @@ class LanceTable:
 
     def usage(self) -> tuple[int, int]:
         """(files, bytes) of the table's folder."""
-        files = size = 0
-        for folder, _, names in os.walk(self.directory):
-            for name in names:
-                try:
-                    size += os.stat(os.path.join(folder, name)).st_size
-                except FileNotFoundError:
-                    continue
-                files += 1
-        return files, size
-
-
-def _inode(path: Path) -> int | None:
-    try:
-        return path.stat().st_ino
-    except FileNotFoundError:
-        return None
+        return measure(self.directory)
 
 
 def _detached(batch: Batch) -> Batch:
