@@ -87,8 +87,9 @@ def free_name(path: Path) -> Path:
 
 
 def put_back(moved: list[tuple[Path, Path]]) -> None:
-    """Undo renames, newest version first, so that no step shows a version as the newest that is not."""
-    for victim, target in moved:
+    """Undo renames: the folder first, in which the others lie; then the newest version first, so that no step shows a
+    version as the newest that is not."""
+    for victim, target in sorted(moved, key=lambda one: not one[1].is_dir()):
         if target.exists():
             target.rename(victim)
     moved.clear()
