@@ -24,17 +24,8 @@ app = typer.Typer(
     help="Memory that learns from its own use. Start with: memkit demo",
 )
 app.add_typer(adapters.app, name="adapters")
-_OTHERS = (
-    servers.serve,
-    servers.proxy,
-    servers.ui,
-    copies.backup,
-    copies.restore,
-    copies.move,
-    look.users,
-    look.why,
-    held.release,
-)
+_COPIES = copies.backup, copies.restore, copies.move, copies.recover
+_OTHERS = *_COPIES, servers.serve, servers.proxy, servers.ui, look.users, look.why, held.release
 for command in _OTHERS:
     app.command()(command)
 app.command("held")(held.list_held)

@@ -1,7 +1,8 @@
-"""`memkit backup`, `memkit restore` and `memkit move`."""
+"""`memkit backup`, `restore`, `move` and `recover`."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -54,6 +55,27 @@ def move(
     else:
         late = f"{found.late} more while it refused writes, for {found.refused_s:.1f} s"
         show.out.print(f"moved: {found.rows} rows, and {late}. Open the store at its new address from now on.")
+
+
+def recover(
+    store: Annotated[Path, typer.Argument(help="The damaged store, which nobody else has open.")],
+    into: Annotated[Path, typer.Argument(help="Where the new one is to be: a new folder.")],
+    json: Json = False,
+) -> None:
+    """Make a new store of what can still be read of a damaged one, which stays as it is."""
+    from memkit.runtime.recovery import recover as make_anew
+
+    found = make_anew(store, into)
+    if json:
+        show.as_json({"path": str(into), "records": dict(found.records), "left_out": dict(found.left_out)})
+        return
+    show.out.print(f"{_counted(found.records)} → {show.escape(str(into))}")
+    if found.left_out:
+        show.out.print(f"left out, because they are damaged or refer to what is lost: {_counted(found.left_out)}")
+
+
+def _counted(kinds: Counter[str]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "nothing"
 
 
 def _tell(seq: int, path: Path, json: bool) -> None:

@@ -13,7 +13,7 @@ from memkit.errors import NewerFormat, NotAStore, StoreDamaged, StoreError, Stor
 from memkit.journal.schema import FORMAT
 from memkit.models import JSON
 
-MARKER, JOURNAL, LOCKS = "memkit.json", "journal.sqlite", "locks"
+MARKER, JOURNAL, LOCKS, BEHIND = "memkit.json", "journal.sqlite", "locks", "behind.json"
 _NETWORK = frozenset(
     (
         "nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "ncpfs", "9p", "afs", "ceph", "lustre", "beegfs", "gfs", "gfs2",
@@ -95,6 +95,13 @@ def write_marker(path: Path, store_id: str) -> None:
         os.fsync(file.fileno())
     os.replace(aside, path / MARKER)
     sync_folder(path)
+
+
+def note_behind(path: Path, lost: tuple[int, int]) -> None:
+    note = path / BEHIND
+    if not note.exists():
+        note.write_text(json.dumps({"op": lost[0], "intake": lost[1]}) + "\n", "utf-8")
+        sync_folder(path)
 
 
 def sync_folder(path: Path) -> None:

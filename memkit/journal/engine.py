@@ -118,6 +118,11 @@ class Engine(Reads, Protocol):
         """Fold the write-ahead log into the main file, as far as readers allow."""
         ...
 
+    def find_lost(self) -> tuple[int, int] | None:
+        """The newest op and intake that were committed, where there is a second note of them that says more than the
+        journal holds."""
+        ...
+
     def copy_to(self, path: Path) -> None:
         """Write a new file with all that is committed at one moment, whoever writes meanwhile; proven and synced."""
         ...

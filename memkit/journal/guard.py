@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import struct
 import threading
+import zlib
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -25,6 +27,8 @@ _IN_USE = (0x4000_0002, 510)
 _INDEX_IN_USE = (128, 1)
 """The same of `-shm`: whoever finds it free truncates the file."""
 _WRITING = 0
+_NEWEST, _NEWEST_AT = struct.Struct("<QQ"), 8
+"""Behind the byte that is locked."""
 
 
 class WriteLock:
@@ -40,7 +44,8 @@ class WriteLock:
         """Busy, as SQLite would say it, while another process writes."""
         try:
             if self._file is None:
-                self._file = open(self._path, "a+b")  # noqa: SIM115 - held as long as the journal is open
+                handle = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+                self._file = os.fdopen(handle, "r+b", buffering=0)
             free = try_lock(self._file.fileno(), _WRITING, exclusive=True)
         except OSError as error:
             raise disk.from_os_error(error, self._path) from error
@@ -55,6 +60,26 @@ class WriteLock:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+    def note_newest(self, op: int, intake: int) -> None:
+        """What was committed last, a second time: a log that is damaged is cut off by SQLite without a word. Written
+        after the commit and not flushed, so it may fall behind the journal, and is never ahead of it."""
+        if self._file is not None:
+            raw = _NEWEST.pack(op, intake)
+            with suppress(OSError):
+                self._file.seek(_NEWEST_AT)
+                self._file.write(raw + zlib.crc32(raw).to_bytes(4, "little"))
+
+    def read_newest(self) -> tuple[int, int]:
+        """(op, intake); zeros where nothing was noted yet."""
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(_NEWEST_AT)
+                raw = file.read(_NEWEST.size + 4)
+        except OSError:
+            return 0, 0
+        whole = len(raw) == _NEWEST.size + 4 and zlib.crc32(raw[:-4]).to_bytes(4, "little") == raw[-4:]
+        return _NEWEST.unpack(raw[:-4]) if whole else (0, 0)
 
     def note_files(self) -> None:
         """What a connection that was just opened writes to."""

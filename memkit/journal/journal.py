@@ -3,6 +3,7 @@ statements are is in `intakes`, `oplog`, `trail`, `erase` and `check`."""
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import threading
@@ -24,7 +25,7 @@ from memkit.errors import (
 )
 from memkit.inputs import is_url
 from memkit.journal import check as checking
-from memkit.journal import erase, intakes, moving, oplog, portable, trail
+from memkit.journal import disk, erase, intakes, moving, oplog, portable, trail
 from memkit.journal.engine import Engine, Opened, Tx
 from memkit.journal.folder import open_folder
 from memkit.journal.reader import JournalReader
@@ -90,6 +91,7 @@ class Journal(JournalReader):
             self._locks.sweep()
             self.worker_id  # noqa: B018 - a disk that cannot be written is found out now, not at the first add
             self._finish_scrubbing()
+            self._note_lost()
         except BaseException:
             self.close()
             raise
@@ -362,6 +364,15 @@ class Journal(JournalReader):
         self._engine.scrub()
         with self._engine.write(()) as tx:
             erase.mark_done(tx, open_ones)
+
+    def _note_lost(self) -> None:
+        """A journal that ends before what was committed says so from now on, however much comes after."""
+        if self.is_shared or self._engine.find_lost() is None:
+            return
+        with self._engine.write():  # an erasure may have been under way
+            if lost := self._engine.find_lost():
+                disk.note_behind(self.place, lost)
+                logging.getLogger("memkit").warning("the journal lost its newest entries; run `memkit doctor`")
 
     def load(self, records: Iterable[JSON]) -> int:
         """Write records that `dump` gave, all or none, in one commit: what is refused in the middle leaves nothing

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+APPLICATION_ID = 0x6D656D6B  # "memk"
 FORMAT = 3
 """2: heads and ops of kind `turn`, which keep the words that were said. 3: those of kind `lesson`."""
 

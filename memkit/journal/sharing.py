@@ -19,6 +19,7 @@ from memkit.journal.guard import WriteLock
 GROUP = 32
 """Write transactions that may share one commit."""
 _LOOK_S = 0.1
+NEWEST = "SELECT (SELECT max(seq) FROM ops), (SELECT max(n) FROM intakes)"
 
 
 class Group:
@@ -164,6 +165,10 @@ class SharedWriter:
             return
         try:
             group.connection.execute("COMMIT")
+            if group.durable:
+                with contextlib.suppress(sqlite3.Error):  # it is committed
+                    op, intake = group.connection.execute(NEWEST).fetchone()
+                    self.lock.note_newest(op or 0, intake or 0)
             self._close(group, self.lock.check_files())
         except sqlite3.Error as error:
             if group.connection.in_transaction:

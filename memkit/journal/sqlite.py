@@ -32,11 +32,10 @@ from memkit.errors import (
 from memkit.journal import codec, disk
 from memkit.journal.engine import Tx, moved_error
 from memkit.journal.guard import Presence, WriteLock, busy_error, forget_parent
-from memkit.journal.schema import FORMAT, KEYS, MIGRATIONS, TABLES
-from memkit.journal.sharing import SharedWriter, SqliteTx
+from memkit.journal.schema import APPLICATION_ID, FORMAT, KEYS, MIGRATIONS, TABLES
+from memkit.journal.sharing import NEWEST, SharedWriter, SqliteTx
 from memkit.models import Bank
 
-APPLICATION_ID = 0x6D656D6B  # "memk"
 _IDLE_READERS = 4
 _EVENTS = ("INSERT", "UPDATE", "DELETE")
 _MOVED = "this store was moved to "
@@ -309,6 +308,12 @@ class SqliteEngine:
                     self._translated(lambda sql=statement: self._patiently(lambda: _complete(connection, sql)))
             finally:
                 connection.close()
+
+    def find_lost(self) -> tuple[int, int] | None:
+        noted = self._writer.lock.read_newest()
+        with self.read(single=True) as tx:
+            row = tx.one(NEWEST) or (0, 0)
+        return noted if noted[0] > (row[0] or 0) or noted[1] > (row[1] or 0) else None
 
     def copy_to(self, path: Path) -> None:
         with self._using():

@@ -15,10 +15,12 @@ from memkit.backbones import name_of
 from memkit.embedders.recorded import Recorded
 from memkit.errors import EmbedderError, EmbedderMismatch, InvalidInput, MemkitError, StoreDamaged
 from memkit.inputs import scope_id
+from memkit.journal.disk import BEHIND
 from memkit.models import JSON, MEMORIES, Bank, MemoryRecord
 from memkit.ops import BankState
 from memkit.results import Page, ParkedTurn, Problem, ToldDecision
 from memkit.runtime.earlier_words import keep_earlier_turns
+from memkit.runtime.projector import RECOVER
 from memkit.runtime.read_request import ReadRequest
 from memkit.store import SEALED
 
@@ -152,6 +154,9 @@ def doctor(runtime: Runtime, *, repair: bool, reembed: bool, keep_turns: bool = 
         found.append(Problem("turns_kept", f"{count} turns of earlier versions are searchable now", "", repaired=True))
     found += _unfinished(runtime) + _sealed(runtime, repair)
     found += _adapters(runtime)
+    if (note := runtime.path / BEHIND).exists():
+        what = f"the journal ends before what was acknowledged: {note.read_text('utf-8', 'replace').strip()}"
+        return [*found, Problem("journal_behind", what, f"{RECOVER}, and delete {note}")]
     damaged: list[Problem] = []
     if (runtime.path / "lance").is_dir() or runtime.projector.failing:
         try:

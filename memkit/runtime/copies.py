@@ -43,7 +43,7 @@ def restore(source: Path, path: Path) -> int:
     if not (source / disk.MARKER).is_file():
         raise NotAStore(f"there is no backup at {source}", fix="name the folder that `memkit backup` wrote")
     refuse_inside(source, path)
-    with contextlib.closing(_open(source, read_only=True)) as journal:
+    with contextlib.closing(open_journal(source, read_only=True)) as journal:
         if found := journal.check():
             raise StoreDamaged(
                 f"the backup {source} is damaged: {found[0].where}: {found[0].detail}",
@@ -61,7 +61,7 @@ def _copy(journal: Journal, source: Path, path: Path) -> int:
             if (source / name).is_dir():
                 _copy_folder(source / name, aside / name)
         disk.write_marker(aside, journal.store_id)
-        with contextlib.closing(_open(aside)) as made:
+        with contextlib.closing(open_journal(aside)) as made:
             return made.last_seq()
 
 
@@ -72,7 +72,7 @@ def copy_aside(source: Path, target: Path) -> None:
             _copy_folder(source, aside)
 
 
-def _open(path: Path, *, read_only: bool = False) -> Journal:
+def open_journal(path: Path, *, read_only: bool = False) -> Journal:
     return Journal.open(path, clock=SystemClock(), ids=RandomIds(), read_only=read_only)
 
 

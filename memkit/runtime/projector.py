@@ -31,12 +31,17 @@ _EMBED = 16
 """Texts embedded at a time: a search that comes meanwhile waits for none of them, and repeats few."""
 
 
+RECOVER = (
+    "make a new store with `memkit recover`, which takes what the log and LanceDB still hold; or restore the newest"
+    " backup; or, to go on with what the journal has, forget the rest"
+)
+
+
 def journal_behind(covered: int, last: int) -> StoreDamaged:
     return StoreDamaged(
         f"LanceDB holds operations up to {covered}, and the journal ends at {last}",
         why="the journal lost its newest operations: its log was damaged, or an older copy was put in its place",
-        fix="restore the newest backup; or, to go on with what the journal has, move the folder `lance` aside, in which"
-        " the lost memories can still be read with lancedb",
+        fix=f"{RECOVER}, and move the folder `lance` aside",
     )
 
 

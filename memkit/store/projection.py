@@ -12,11 +12,21 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memkit.errors import EmbedderMismatch, NewerFormat, StoreDamaged, StoreFull
+from memkit.errors import EmbedderMismatch, MemkitError, NewerFormat, StoreDamaged, StoreFull
 from memkit.filters import Condition
 from memkit.store import schema as layout
 from memkit.store.compile import among, differs, equals, every, none_of
-from memkit.store.lance import Batch, Handle, Schema, forked_after_loading, modules, scan, schema_notes
+from memkit.store.lance import (
+    Batch,
+    Handle,
+    Schema,
+    connect,
+    forked_after_loading,
+    modules,
+    scan,
+    schema_notes,
+    typed_errors,
+)
 from memkit.store.preselect import preselect
 from memkit.store.table import LanceTable, Lock
 from memkit.store.values import EraseReport, MaintenanceReport, ProjectedRow, Slice, TableProblem
@@ -41,6 +51,17 @@ class Projection:
         )
         self._known: tuple[object, int] = (None, 0)
         """The watermark of one version of the table, by its stamp."""
+
+    @classmethod
+    def of_any_embedder(cls, path: Path, *, lock: Lock) -> Projection | None:
+        """For reading a table whose embedder is not at hand; None where there is none that can be read."""
+        try:
+            with typed_errors():
+                schema = connect(path).open_table(layout.TABLE).schema
+        except MemkitError:
+            return None
+        identity = schema_notes(schema).get(layout.EMBEDDER_KEY, "")
+        return cls(path, dim=schema.field("vector").type.list_size, identity=identity, lock=lock)
 
     @property
     def inherited(self) -> bool:

@@ -234,6 +234,7 @@ def test_a_journal_that_lost_its_newest_operations_is_told_and_nothing_is_cut_to
         texts = lancedb.connect(tmp_path / "s" / "lance").open_table("memories").to_arrow()["text"].to_pylist()
         assert "The train leaves from platform 3." in texts
     (tmp_path / "s" / "lance").rename(tmp_path / "aside")
+    (tmp_path / "s" / "behind.json").unlink()
     with opened(tmp_path / "s") as memory:
         memory.flush()
         assert memory.doctor() == []

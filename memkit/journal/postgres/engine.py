@@ -239,6 +239,9 @@ class PostgresEngine:
     def checkpoint(self) -> None:
         """The database does that."""
 
+    def find_lost(self) -> None:
+        """A database knows where its log ends."""
+
     def copy_to(self, path: Path) -> None:
         raise InvalidConfig(
             f"{self.address} is no folder that could be copied to {path}",
