@@ -48,6 +48,7 @@ def on_a_disk(share: int, seed: int) -> list[Row]:
         _row(
             "power cuts: acked lost, others lost, erased back", lambda: _power.cut_power(WHOLE["power"] // share, seed)
         ),
+        _control(_power.cut_power(20, seed, flushes=False)),
         _row("kill -9 at a call: the same", lambda: _power.kill_at_calls(WHOLE["kills"] // share, seed)),
         _row("a call fails once: acked lost, foreign", lambda: _power.fail_calls(share, seed)),
     ]
@@ -55,7 +56,15 @@ def on_a_disk(share: int, seed: int) -> list[Row]:
 
 def poisoned(count: int, seed: int) -> Tally:
     with tempfile.TemporaryDirectory() as folder:
-        return _poison.attack(Path(folder) / "s", count, seed)
+        tally = _poison.attack(Path(folder) / "s", count, seed)
+    if tally.counts["obeyed"] < tally.tried or not tally.counts["held"]:
+        tally.broken.append("the model did not obey, or nothing was held: no attack was tried")
+    return tally
+
+
+def _control(tally: Tally) -> Row:
+    seen = len(tally.broken)
+    return Row("control, a disk that never flushes: broken promises seen", seen, "", ">= 1", seen >= 1, tally.note)
 
 
 def _row(name: str, work: Callable[[], Tally]) -> Row:

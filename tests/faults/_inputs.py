@@ -71,6 +71,8 @@ def malformed_replies(count: int, seed: int) -> Tally:
         for memory in (split, fused):
             tally.broken += [f"the doctor finds {one.code}" for one in memory.doctor()]
             memory.close()
+    if not (tally.counts.get("applied") and tally.counts.get("parked")):
+        tally.broken.append("replies were all applied, or all parked: the mutations do not reach the parser")
     return tally
 
 
@@ -90,6 +92,8 @@ def hostile_ids(count: int, seed: int) -> Tally:
             except Exception as error:
                 tally.broken.append(f"id {one!r}: {type(error).__name__}: {error}")
         memory.flush()
+        if len(owners) < tally.tried / 2:
+            tally.broken.append(f"only {len(owners)} ids were let in: the others were tried at nothing")
         for one, word in owners.items():
             ways: Mapping[str, Callable[[], list[str]]] = {
                 "list": lambda one=one: [record.text for record in memory.list(user_id=one)],
@@ -164,6 +168,8 @@ def damaged_stores(count: int, seed: int) -> Tally:
             except Exception as error:
                 tally.broken.append(f"{what}: foreign {type(error).__name__}: {error}")
             shutil.rmtree(copy)
+    if count >= 100 and not all(tally.counts.get(kind) for kind in ("told", "harmless", "refused")):
+        tally.broken.append(f"damage comes to one thing alone: {tally.counts}")
     return tally
 
 
