@@ -233,10 +233,10 @@ class Journal(JournalReader):
 
     # -- decisions and ops -----------------------------------------------------------------------------------------
 
-    def record(self, *decisions: DecisionRecord) -> None:
+    def record(self, *decisions: DecisionRecord, epoch: int | None = None) -> None:
         with self._engine.write({decision.bank for decision in decisions}) as tx:
             for decision in decisions:
-                trail.write_decision(tx, decision)
+                trail.write_decision(tx, decision, since=epoch)
 
     def drop_payloads(self, numbers: Sequence[int]) -> None:
         """Of decisions that were sealed, synced and read back elsewhere."""
@@ -256,10 +256,12 @@ class Journal(JournalReader):
         undoes: Sequence[str] = (),
         decisions: Sequence[DecisionRecord] = (),
         expected_seq: int | None = None,
+        epoch: int | None = None,
     ) -> list[Op]:
         """Check `drafts` against the bank, number and write them, all or none, in one commit, with the decisions that
         led to them. With `claim` the intake is finished by it, and nothing is written when the claim was lost; with
-        `expected_seq`, nothing when the bank has a newer op than that."""
+        `expected_seq`, nothing when the bank has a newer op than that; with `epoch` (`bank_version`), nothing when the
+        user was erased since, in whole or in part."""
         with self._engine.write([bank]) as tx:
             number, bank_id = intakes.check_claim(tx, claim) if claim else (None, oplog.make_bank(tx, bank))
             if expected_seq is not None and oplog.bank_seq(tx, bank_id) != expected_seq:
@@ -279,7 +281,7 @@ class Journal(JournalReader):
                 intakes.finish(tx, number, seqs, claim)
             for decision in decisions:
                 is_of_intake = number is not None and (decision.bank, decision.intake_id) == (bank, intake_id)
-                trail.write_decision(tx, decision, (bank_id, number) if is_of_intake else None)
+                trail.write_decision(tx, decision, (bank_id, number) if is_of_intake else None, since=epoch)
         self._signal()
         return applied
 

@@ -256,6 +256,7 @@ class SqliteEngine:
             if found < FORMAT and not self._read_only:
                 with self._writer.pause():
                     self._migrate(connection)
+            self._compare_schema(connection)
             return
         if not create or application or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
             raise StoreDamaged(
@@ -276,6 +277,16 @@ class SqliteEngine:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+
+    def _compare_schema(self, connection: sqlite3.Connection) -> None:
+        """One byte of it that is wrong lets a store open that fails at each add, or never answers."""
+        present = {row[0] for row in connection.execute("SELECT CAST(sql AS BLOB) FROM sqlite_master").fetchall()}
+        if wrong := [one for one in TABLES if one.encode() not in present]:
+            raise StoreDamaged(
+                f"the schema of {self._path} is not that of a journal",
+                why=f"{len(wrong)} of {len(TABLES)} statements are missing or changed, such as {wrong[0][:60]!r}",
+                fix="restore the newest backup, or make a new store of what can be read with `memkit recover`",
+            )
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
         """Every step that is missing, in one transaction: a process that dies in it leaves the journal as it was."""

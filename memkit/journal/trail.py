@@ -27,14 +27,17 @@ _TRACE = (
 )
 
 
-def write_decision(tx: Tx, decision: DecisionRecord, known: tuple[int, int | None] | None = None) -> None:
-    """`known`: the numbers of its bank and intake."""
+def write_decision(
+    tx: Tx, decision: DecisionRecord, known: tuple[int, int | None] | None = None, *, since: int | None = None
+) -> None:
+    """`known`: the numbers of its bank and intake. `since`: the newest erasure when it was begun; else its time says
+    what came after."""
     if known is None:
         bank = make_bank(tx, decision.bank)
         intake = None if decision.intake_id is None else number_of(tx, decision.intake_id, bank)
     else:
         bank, intake = known
-    if _erased_since(tx, decision.bank, micros(decision.created_at)):
+    if _erased_since(tx, decision.bank, micros(decision.created_at), since):
         raise Conflict(f"the user of decision {decision.decision_id} was erased meanwhile", fix="drop this result")
     number = tx.insert(
         "INSERT INTO decisions (decision_id, bank, intake, role, state_seq, payload, created_at)"
@@ -241,13 +244,9 @@ def _stayed(tx: Tx, trace_id: str) -> bool:
     return tx.one("SELECT 1 FROM traces WHERE trace_id = ?", (trace_id,)) is not None
 
 
-def _erased_since(tx: Tx, bank: Bank, created_at: int) -> bool:
+def _erased_since(tx: Tx, bank: Bank, created_at: int, since: int | None = None) -> bool:
     if tx.one("SELECT 1 FROM erasures LIMIT 1") is None:
         return False
-    return (
-        tx.one(
-            "SELECT 1 FROM erasures WHERE subject = ? AND erased_at >= ? LIMIT 1",
-            (subject_of(tx, bank.user_id), created_at),
-        )
-        is not None
-    )
+    later, after = ("erased_at >= ?", created_at) if since is None else ("state <> 'begun' AND n > ?", since)
+    subject = subject_of(tx, bank.user_id)
+    return tx.one(f"SELECT 1 FROM erasures WHERE subject = ? AND {later} LIMIT 1", (subject, after)) is not None

@@ -33,6 +33,10 @@ def export(runtime: Runtime, path: Path, user_id: str | None) -> int:
     """Written aside and renamed, so that a file under this name is always whole. The name aside is of this call alone:
     another may be exporting to the same path."""
     refuse_inside(runtime.path, path)
+    if path.exists() and not path.is_file():
+        raise InvalidInput(
+            f"cannot write {path}", why="it is a folder, a pipe or a device", fix="name a file, new or not"
+        )
     runtime.traces.flush()
     aside = path.parent / f".memkit-{secrets.token_hex(8)}.part"
     try:

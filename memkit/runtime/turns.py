@@ -128,15 +128,16 @@ class TurnWriter:
         try:
             for attempt in range(_REDECIDE):
                 with self._route(intake.bank.user_id) as routing:
+                    _, epoch = self._journal.bank_version(intake.bank)
                     decided = self._decide(intake, routing)
                     if decided.calls:
                         self._deciding()
                     if decided.error is not None:
-                        self._park(claim, decided, decided.error)
+                        self._park(claim, decided, decided.error, epoch)
                         self._watch(intake, decided, routing, type(decided.error).__name__)
                         return None
                     try:
-                        ops = self._commit(claim, decided, last=attempt == _REDECIDE - 1)
+                        ops = self._commit(claim, decided, epoch, last=attempt == _REDECIDE - 1)
                     except _BankMoved:
                         continue
                     self._watch(intake, decided, routing, None)
@@ -177,7 +178,7 @@ class TurnWriter:
         steps = (reflect if task.outcome else decide)(task, self._served, self._embedder)
         return drive(steps, within(self._backbone(), self._config.deadline_s))
 
-    def _commit(self, claim: Claim, decided: Decided, *, last: bool) -> Sequence[Op] | None:
+    def _commit(self, claim: Claim, decided: Decided, epoch: int, *, last: bool) -> Sequence[Op] | None:
         """One transaction: decisions, operations, the turn's status. None: it was parked, or is no longer ours."""
         intake = claim.intake
         drafts, records = decided.drafts, _records(intake, decided)
@@ -192,19 +193,20 @@ class TurnWriter:
                 intake_id=intake.intake_id,
                 claim=claim,
                 decisions=records,
+                epoch=epoch,
             )
         except (Conflict, NotFound, OpRejected) as error:
             if not self._journal.owns(claim):
                 return None  # taken over: the other process finishes the turn
             if not last:
                 raise _BankMoved from error
-            self._park(claim, decided, error)
+            self._park(claim, decided, error, epoch)
             return None
         self._applied(intake.bank, ops)
         return ops
 
-    def _park(self, claim: Claim, decided: Decided, error: MemkitError) -> None:
-        self._journal.record(*_records(claim.intake, decided, error))
+    def _park(self, claim: Claim, decided: Decided, error: MemkitError, epoch: int) -> None:
+        self._journal.record(*_records(claim.intake, decided, error), epoch=epoch)
         self._put_aside(claim, park_reason(error), str(error))
 
     def _put_aside(self, claim: Claim, reason: str, detail: str) -> None:

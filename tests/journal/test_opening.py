@@ -318,3 +318,13 @@ def test_every_refusal_says_what_to_do_next(tmp_path: Path) -> None:
         open_journal(tmp_path)
     assert "Next:" in str(caught.value)
     assert ANA.user_id not in str(caught.value)
+
+
+def test_a_damaged_schema_is_found_when_the_store_is_opened(tmp_path: Path) -> None:
+    open_journal(tmp_path / "store").close()
+    file = tmp_path / "store" / "journal.sqlite"
+    raw = bytearray(file.read_bytes())
+    raw[raw.index(b"claimed_by TEXT") + 9] ^= 1
+    file.write_bytes(raw)
+    with pytest.raises(StoreDamaged, match="schema"):
+        open_journal(tmp_path / "store")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -370,3 +371,21 @@ def test_an_erasure_that_the_disk_does_not_let_finish_stays_open_and_is_finished
         assert memory.users() == []
         assert memory.doctor() == []
     assert holding(tmp_path / "s", SECRET) == []
+
+
+def test_a_clock_that_goes_back_after_an_erasure_parks_nobody(tmp_path: Path) -> None:
+    class Back:
+        at = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+        def now(self) -> datetime:
+            self.at += timedelta(milliseconds=1)
+            return self.at
+
+    clock = Back()
+    with Memory(tmp_path / "s", model=model, mode="fused", clock=clock) as memory:
+        memory.add(SAID, user_id="ana")
+        memory.erase(user_id="ana")
+        clock.at -= timedelta(hours=1)
+        assert memory.add("I keep bees.", user_id="ana").status == "applied"
+        assert memory.parked() == []
+        assert memory.doctor() == []

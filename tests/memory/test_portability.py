@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -406,3 +407,11 @@ def test_lines_after_the_end_are_refused(memory: Memory, tmp_path: Path, valid: 
     assert is_empty(memory)
     (tmp_path / "e").write_text(f"{whole}\n")
     assert memory.import_(tmp_path / "e") == len(records(valid))
+
+
+def test_an_export_replaces_no_pipe_and_no_folder(memory: Memory, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(e.InvalidInput, match="a pipe or a device"):
+            memory.export(path)
+    assert (tmp_path / "pipe").is_fifo()
