@@ -15,6 +15,7 @@ from memkit.embedders import make_embedder
 from memkit.models import JSON
 from memkit.seams.embedder import Embedder
 from memkit_train.credit.assign import credit, learn_topics
+from memkit_train.credit.fairness import weigh_users
 from memkit_train.credit.labels import labels
 from memkit_train.credit.questions import episode_probes, too_few
 from memkit_train.errors import NoRows, NoSignal
@@ -46,6 +47,8 @@ class Inspection:
     with_logprobs: int = 0
     answers: int = 0
     labels: Counter[str] = field(default_factory=Counter[str])
+    labelled: Counter[str] = field(default_factory=Counter[str])
+    """User → labels."""
     rewards: Counter[float] = field(default_factory=Counter[float])
     credits: Counter[str] = field(default_factory=Counter[str])
     dropped: Counter[str] = field(default_factory=Counter[str])
@@ -64,6 +67,18 @@ class Inspection:
         """Share of the answers that have a label."""
         return sum(self.labels.values()) / self.answers if self.answers else 0.0
 
+    @property
+    def largest_user(self) -> float:
+        """Share of the labels that come of one user."""
+        return _share(max(self.labelled.values(), default=0), self.labelled.total())
+
+    @property
+    def largest_user_in_training(self) -> float:
+        """The same once nobody teaches more than others: as a run weighs them."""
+        less = weigh_users(self.labelled.items())
+        weights = [count * less[user] for user, count in self.labelled.items()]
+        return round(max(weights) / sum(weights), 4) if weights else 0.0
+
     def to_json(self) -> JSON:
         return {
             "users": self.users,
@@ -79,6 +94,8 @@ class Inspection:
             "answers": self.answers,
             "labels": dict(self.labels),
             "coverage": round(self.coverage, 4),
+            "largest_user": self.largest_user,
+            "largest_user_in_training": self.largest_user_in_training,
             "rewards": {f"{y:g}": count for y, count in sorted(self.rewards.items())},
             "credits": dict(self.credits),
             "dropped": dict(self.dropped),
@@ -124,6 +141,7 @@ def _count(out: Inspection, episode: Trajectory) -> None:
     out.answers += len(episode.answers)
     for label in labels(episode):
         out.labels[label.source] += 1
+        out.labelled[episode.user_id] += 1
         out.rewards[round(label.y, 1)] += 1
     for one in episode.decisions:
         out.decisions[one.role] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from memkit import Memory
 from memkit.embedders import make_embedder
 from memkit_train.credit.assign import Credited, assign, credit, learn_topics
-from memkit_train.credit.inspect import inspect, need_credits, need_labels
+from memkit_train.credit.inspect import Inspection, inspect, need_credits, need_labels
 from memkit_train.credit.labels import labels
 from memkit_train.credit.questions import episode_probes, probes, too_few, without_question
 from memkit_train.credit.topics import Topics
@@ -256,6 +257,14 @@ def test_words_of_questions_are_learned_from_citations_and_values_are_not(source
     assert topics.stands_for("zebra") == {"zebra"}
     assert topics.covers({"name", "rabbit"}, "Which pets?")
     assert not topics.covers({"like", "soup"}, "Which pets?")
+
+
+def test_the_share_of_the_largest_user_is_told_and_what_it_weighs_in_a_run() -> None:
+    """40 users with 12 labels each, and one with 3,000 of them."""
+    found = Inspection(labelled=Counter({f"u{number}": 12 for number in range(40)} | {"hostile": 3_000}))
+    told = found.to_json()
+    assert told["largest_user"] > 0.8
+    assert told["largest_user_in_training"] < 0.05
 
 
 def test_refusals_name_the_cause() -> None:
