@@ -39,6 +39,8 @@ from memkit.models import Bank
 _IDLE_READERS = 4
 _EVENTS = ("INSERT", "UPDATE", "DELETE")
 _MOVED = "this store was moved to "
+_LOG_BYTES = 8 << 20
+"""What the log is cut to once it is folded: it grows for as long as somebody reads an old state."""
 _T = TypeVar("_T")
 
 
@@ -167,7 +169,7 @@ class SqliteEngine:
     def _connect(self) -> sqlite3.Connection:
         if not self._read_only:
             connection = sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
-            pragmas = ["synchronous=FULL", "secure_delete=ON"]
+            pragmas = ["synchronous=FULL", "secure_delete=ON", f"journal_size_limit={_LOG_BYTES}"]
             if sys.platform == "darwin":
                 pragmas += ["fullfsync=ON", "checkpoint_fullfsync=ON"]
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -328,3 +329,17 @@ def test_a_damaged_schema_is_found_when_the_store_is_opened(tmp_path: Path) -> N
     file.write_bytes(raw)
     with pytest.raises(StoreDamaged, match="schema"):
         open_journal(tmp_path / "store")
+
+
+def test_the_log_shrinks_again_after_a_reader_that_took_long(tmp_path: Path) -> None:
+    log = tmp_path / "store" / "journal.sqlite-wal"
+    with contextlib.closing(open_journal(tmp_path / "store")) as journal:
+        add(journal, "at first")
+        with journal._engine.read() as tx:
+            tx.all("SELECT count(*) FROM ops")
+            for number in range(40):
+                add(journal, f"{number}" + "x" * 300_000)
+            assert log.stat().st_size > 12 << 20
+        for number in range(3):
+            add(journal, f"afterwards {number}")
+        assert log.stat().st_size <= 8 << 20
