@@ -119,6 +119,7 @@ junk = st.recursive(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from([*COLUMNS, "metadata.n", "metadata.deep.er"]) | st.text(), junk, max_size=4))
 def test_any_input_is_a_condition_or_a_typed_refusal(filters: dict[str, Any]) -> None:
     try:
