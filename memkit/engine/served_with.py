@@ -12,7 +12,7 @@ from typing import Any, cast
 from memkit.errors import InvalidConfig
 from memkit.models import JSON
 from memkit.ops import GuardLimits
-from memkit.retrieval import DEFAULT, FACTS_FIRST, RankerWeights
+from memkit.retrieval import RANKINGS, RankerWeights
 from memkit.roles.prompting import FIRST, WORDINGS
 from memkit.seams.backbone import Backbone, style_of
 
@@ -50,11 +50,14 @@ class ServedWith:
     copy the words, and say less."""
     answer_edition: int = 1
     """The rules by which the memories of an answer are chosen. 1: the best; 2: replies only among the very best."""
+    ranking: int = 1
+    """Version of what reads rank by where no ranker was learned."""
 
     @property
     def weights(self) -> RankerWeights:
         """By which reads rank where no ranker was learned."""
-        return FACTS_FIRST if self.facts_first else DEFAULT
+        default, facts_first = RANKINGS[self.ranking]
+        return facts_first if self.facts_first else default
 
     def style(self, role: str) -> str:
         return dict(self.styles).get(role, "compact")
@@ -67,8 +70,9 @@ class ServedWith:
         return self.in_styles({role: style_of(backbone, role) for role in ROLES})
 
     def by_writer(self) -> ServedWith:
-        """Facts first where a language model writes them: whoever is asked in JSON."""
-        return replace(self, facts_first=self.style("fused" if self.mode == "fused" else "manager") == "json")
+        """Ranked by the newest weights: facts first where a language model writes them, whoever is asked in JSON."""
+        writes = self.style("fused" if self.mode == "fused" else "manager")
+        return replace(self, facts_first=writes == "json", ranking=max(RANKINGS))
 
     def in_styles(self, styles: Mapping[str, str]) -> ServedWith:
         """A role that was asked in another style until now has the newest words for its own."""
@@ -150,6 +154,12 @@ def _number(value: Any) -> int:
     return value
 
 
+def _ranking(value: Any) -> int:
+    if isinstance(value, bool) or value not in RANKINGS:
+        raise unreadable("it ranks by a version that is unknown here")
+    return value
+
+
 def _switch(value: Any) -> bool:
     if not isinstance(value, bool):
         raise unreadable(f"{value!r} is neither true nor false")
@@ -176,6 +186,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "answer_tokens": _number,
     "facts_first": _switch,
     "answer_edition": _answer_edition,
+    "ranking": _ranking,
 }
 
 

@@ -38,8 +38,8 @@ version 0.1.0, what was said again took the time of that, and no manager was sho
 Up to 2, nothing that was written was marked as standing, and EARLIER turns were shown with what had been ended of
 them. Up to 3, a manager that is asked in JSON was shown so many memories, and not as many as its prompt
 holds, and the guard took every update for a loss. Up to 4, an operation had the origin of the turn that its reply
-named, and all origins had one trust. Up to 5, standing memories had no place of their own in a manager's list, and a
-memory that was merged into another took its words with it."""
+named, and all origins had one trust. Up to 5, standing memories had no place of their own in a manager's list, a
+memory that was merged into another took its words with it, and candidates were ranked by default/1."""
 FIRST_SOURCES, LATEST_SOURCES = 8, 24
 """Source turns that a memory names at most: the first ones, and the latest."""
 

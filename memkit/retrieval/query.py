@@ -15,6 +15,7 @@ from memkit.memo import remember
 from memkit.models import Kind, MemoryRecord
 from memkit.retrieval.lexicon import pair_keys, term_key
 from memkit.retrieval.postings import Keys
+from memkit.text.asked import ASKS_NOW, ASKS_NUMBER, ASKS_TIME, Saying
 from memkit.text.times import TimePhrase, time_phrases
 from memkit.text.words import words
 
@@ -82,14 +83,18 @@ _LATEST_HINTS = ("now", "current", "these", "latest", "newest", "recent", "latel
 _ASKER = frozenset({"i", "me", "my", "mine", "myself", "we", "our", "us"})
 
 
-def read_query(query: Query) -> ParsedQuery:
-    return _read(query.text, query.now.date() if query.now is not None else None)
+def read_query(query: Query, *, in_any_language: bool = True) -> ParsedQuery:
+    return _read(query.text, query.now.date() if query.now is not None else None, in_any_language)
 
 
 @remember(4_096)
-def _read(text: str, today: date | None) -> ParsedQuery:
+def _read(text: str, today: date | None, in_any_language: bool) -> ParsedQuery:
     """Replays and evaluations ask the same of many banks."""
     folded = words(text)
+
+    def wants(saying: Saying) -> bool:
+        return in_any_language and saying.is_in(text, folded)
+
     in_order = [key for word in folded if (key := term_key(word))]
     keys = np.array(in_order, dtype=np.uint64)
     return ParsedQuery(
@@ -98,9 +103,9 @@ def _read(text: str, today: date | None) -> ParsedQuery:
         pairs=np.array(list(dict.fromkeys(pair_keys(keys).tolist())), dtype=np.uint64),
         wanted=frozenset(in_order),
         times=time_phrases(text, today),
-        wants_time=_says(_WANTS_TIME, _TIME_HINTS, text),
-        wants_number=_says(_WANTS_NUMBER, _NUMBER_HINTS, text),
-        wants_latest=_says(_WANTS_LATEST, _LATEST_HINTS, text),
+        wants_time=_says(_WANTS_TIME, _TIME_HINTS, text) or wants(ASKS_TIME),
+        wants_number=_says(_WANTS_NUMBER, _NUMBER_HINTS, text) or wants(ASKS_NUMBER),
+        wants_latest=_says(_WANTS_LATEST, _LATEST_HINTS, text) or wants(ASKS_NOW),
         about_asker=not _ASKER.isdisjoint(folded),
     )
 

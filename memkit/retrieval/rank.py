@@ -34,8 +34,8 @@ def rank(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> li
     """The `k` best rows that the query's masks admit. Ties: the earlier sequence number first."""
     if not len(index) or query.k < 1:
         return []
-    asked = read_query(query)
-    columns = signal_columns(index, query, asked)
+    asked = read_query(query, in_any_language=weights.signals != "signals/1")
+    columns = signal_columns(index, query, asked, weights.signals)
     score = score_columns(columns, weights, len(index))
     admitted = _mask(index, query).nonzero()[0]
     chosen = admitted[_best(score[admitted], query.k)]

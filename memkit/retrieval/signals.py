@@ -21,7 +21,10 @@ from memkit.retrieval.postings import Found
 from memkit.retrieval.query import ParsedQuery, Query, read_query
 from memkit.text.times import expand
 
-SIGNALS_VERSION = "signals/1"
+SIGNALS_VERSION = "signals/2"
+VERSIONS = ("signals/1", SIGNALS_VERSION)
+"""In 1, what a question wants was read in English only, and whose words a row has counted only where somebody asked
+about himself."""
 SIGNALS: tuple[str, ...] = (
     "words",  # BM25, relative to the best row of the bank
     "meaning",  # cosine, spread between the worst and the best row of the bank
@@ -39,7 +42,7 @@ SIGNALS: tuple[str, ...] = (
     "speaker",  # said by somebody whom the question names
     "other_speaker",  # said by somebody else, though the question names a speaker
     "names",  # speaks of a named person without being said by them
-    "asker",  # a first-person question, and the row was said by the user
+    "asker",  # said by the user, or drawn from what was said; of signals/1, where a question is in the first person
     "in_time",  # dated inside a time that the question names
     "near_time",  # dated shortly after (people report what has happened) or just before it
     "tells_time",  # a "when" question, and the row has a time expression
@@ -67,7 +70,9 @@ def features(index: BankIndex, query: Query) -> Floats:
     return np.stack([columns[name] for name in SIGNALS], axis=1)
 
 
-def signal_columns(index: BankIndex, query: Query, asked: ParsedQuery) -> dict[str, Floats]:
+def signal_columns(
+    index: BankIndex, query: Query, asked: ParsedQuery, version: str = SIGNALS_VERSION
+) -> dict[str, Floats]:
     """Columns that hold nothing but zeros are `zeros(rows)` itself."""
     rows = len(index)
     said = index.rows.speakers_among(asked.words)
@@ -90,8 +95,10 @@ def signal_columns(index: BankIndex, query: Query, asked: ParsedQuery) -> dict[s
         "recent": recent,
         "latest": recent if asked.wants_latest else nothing,
         "trust": traits["trust"],
-        "asker": traits["from_user"] if asked.about_asker else nothing,
+        "asker": np.maximum(traits["from_user"], traits["fact"]),
     }
+    if version == "signals/1":
+        columns["asker"] = traits["from_user"] if asked.about_asker else nothing
     _add_talk(columns, index, words, meaning)
     _add_people(columns, index, said, named)
     columns["in_time"], columns["near_time"] = _times(index, asked)

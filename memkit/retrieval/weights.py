@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from memkit.errors import InvalidConfig
 from memkit.models import JSON, digest
-from memkit.retrieval.signals import SIGNALS, SIGNALS_VERSION
+from memkit.retrieval.signals import SIGNALS, SIGNALS_VERSION, VERSIONS
 
 FORMAT = "memkit-ranker/1"
 
@@ -28,14 +28,16 @@ class RankerWeights:
     """Where they come from. No part of the digest."""
 
     @classmethod
-    def of(cls, name: str, values: Mapping[str, float], note: str = "") -> RankerWeights:
+    def of(
+        cls, name: str, values: Mapping[str, float], note: str = "", signals: str = SIGNALS_VERSION
+    ) -> RankerWeights:
         unknown = sorted(set(values) - set(SIGNALS))
         if unknown:
             raise _invalid(f"unknown signals: {', '.join(unknown)}", f"{SIGNALS_VERSION} has {', '.join(SIGNALS)}")
         if not all(_is_number(value) and math.isfinite(value) for value in values.values()):
             raise _invalid("a weight is not a finite number", "scores would be lost")
         kept = tuple((signal, float(values[signal])) for signal in SIGNALS if values.get(signal))
-        return cls(name, kept, note=note)
+        return cls(name, kept, signals, note)
 
     @property
     def digest(self) -> str:
@@ -56,15 +58,15 @@ class RankerWeights:
         """The weights, checked: format, signals, finite numbers, and the digest where one is recorded."""
         if raw.get("format") != FORMAT:
             raise _invalid(f"the format is {raw.get('format')!r}", f"this memkit reads {FORMAT}")
-        if raw.get("signals") != SIGNALS_VERSION:
-            raise _invalid(f"it was made for {raw.get('signals')!r}", f"this memkit computes {SIGNALS_VERSION}")
+        if raw.get("signals") not in VERSIONS:
+            raise _invalid(f"it was made for {raw.get('signals')!r}", f"this memkit computes {', '.join(VERSIONS)}")
         values = raw.get("values")
         if not isinstance(values, Mapping):
             raise _invalid("values is no mapping", "the file is damaged")
         given = cast("Mapping[str, Any]", values)
         if not all(_is_number(value) for value in given.values()):
             raise _invalid("a weight is no number", "the file is damaged")
-        weights = cls.of(str(raw.get("name", "")), given, str(raw.get("note", "")))
+        weights = cls.of(str(raw.get("name", "")), given, str(raw.get("note", "")), str(raw["signals"]))
         if raw.get("digest") not in (None, weights.digest):
             raise _invalid("its digest does not fit its values", "the file was changed after it was written")
         return weights
@@ -93,7 +95,7 @@ def _invalid(what: str, why: str) -> InvalidConfig:
     )
 
 
-DEFAULT = RankerWeights.of(
+_FIRST = RankerWeights.of(
     "default/1",
     {
         "words": 0.30,
@@ -117,9 +119,17 @@ DEFAULT = RankerWeights.of(
         "trust": 0.05,
     },
     note="set by hand from what is generally known of conversational search; fitted to no data set",
+    signals="signals/1",
 )
-FACTS_FIRST = RankerWeights.of(
-    "facts-first/1",
-    {**dict(DEFAULT.values), "fact": 0.2},
-    note="for facts that a language model wrote: they say who, when and what is so by now, in one sentence",
+DEFAULT = RankerWeights.of(
+    "default/2",
+    {**dict(_FIRST.values), "asker": 0.1},
+    note="as default/1, and what a user said stands above what an assistant answered; set on the talks and RealMem",
 )
+_FACTS = "for facts that a language model wrote: they say who, when and what is so by now, in one sentence"
+FACTS_FIRST = RankerWeights.of("facts-first/2", {**dict(DEFAULT.values), "fact": 0.2}, note=_FACTS)
+RANKINGS = {
+    1: (_FIRST, RankerWeights.of("facts-first/1", {**dict(_FIRST.values), "fact": 0.2}, _FACTS, "signals/1")),
+    2: (DEFAULT, FACTS_FIRST),
+}
+"""Version → by what reads rank where rules write the facts, and where a language model does."""

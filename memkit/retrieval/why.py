@@ -27,7 +27,7 @@ def why(scored: Scored) -> str:
         parts.append(f"said by {record.speaker}")
     elif signals.get("names"):
         parts.append("speaks of a person you named")
-    elif signals.get("asker"):
+    elif record.origin == "user" and asked is not None and asked.about_asker:
         parts.append("said by the user")
     if signals.get("in_time") and record.at is not None:
         named = "the time asked for"

@@ -14,7 +14,18 @@ import pytest
 from memkit.embedders.hash import HashEmbedder
 from memkit.errors import EmbedderError
 from memkit.models import MemoryRecord
-from memkit.retrieval import DEFAULT, SIGNALS, BankIndex, Query, RankerWeights, embed_text, features, rank, why
+from memkit.retrieval import (
+    DEFAULT,
+    RANKINGS,
+    SIGNALS,
+    BankIndex,
+    Query,
+    RankerWeights,
+    embed_text,
+    features,
+    rank,
+    why,
+)
 from memkit.retrieval.query import read_query
 from memkit.retrieval.rank import score_columns
 from memkit.retrieval.signals import signal_columns
@@ -190,6 +201,39 @@ def test_time_of_the_question_speaker_and_latest_state_count() -> None:
     latest = dict(zip(SIGNALS, features(index_of(months), Query("Where do we go now?")).T, strict=True))["latest"]
     assert latest.argmax() == 8
     assert not features(index_of(months), Query("Where did we go?"))[:, SIGNALS.index("latest")].any()
+
+
+def test_of_what_fits_as_well_what_a_user_said_comes_first_and_weights_of_before_rank_as_before() -> None:
+    said = [
+        episode(1, "The boiler is serviced in spring.", origin="user"),
+        episode(2, "The boiler, the boiler is serviced in autumn.", "assistant", origin="assistant"),
+    ]
+    query = Query("When is the boiler serviced?", now=NOW)
+    found = {version: rank(index_of(said), query, RANKINGS[version][0])[0].record.id for version in RANKINGS}
+    assert found == {1: "m2", 2: "m1"}
+
+
+@pytest.mark.parametrize(
+    ("question", "wants"),
+    [
+        ("¿Cuántos hijos tiene Ana?", "number"),
+        ("wie alt ist der Hund?", "number"),
+        ("この部屋の家賃はいくら？", "number"),
+        ("когда у нас свадьба?", "time"),
+        ("你什么时候搬家？", "time"),
+        ("C'est quoi mes horaires maintenant?", "latest"),
+        ("나 지금 어디 살아?", "latest"),
+        ("O que a Ana comprou?", ""),
+        ("今度どこに行く？", ""),
+    ],
+)
+def test_what_a_question_wants_is_read_in_other_languages_but_not_for_weights_of_before(
+    question: str, wants: str
+) -> None:
+    for newest in (True, False):
+        asked = read_query(Query(question), in_any_language=newest)
+        found = {"number": asked.wants_number, "time": asked.wants_time, "latest": asked.wants_latest}
+        assert [name for name, is_so in found.items() if is_so] == ([wants] if wants and newest else [])
 
 
 def test_an_answer_is_found_through_its_question() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from memkit.errors import InvalidConfig
-from memkit.retrieval import DEFAULT, SIGNALS, RankerWeights
+from memkit.retrieval import DEFAULT, RANKINGS, SIGNALS, RankerWeights
 from memkit_train.ranker.fit import RankExample, fit_ranker, gate_ranker, recall_at
 from tests.bench._citations import cited, judged, talk
 
@@ -53,6 +53,13 @@ def test_recall_counts_the_best_k_and_ties_go_to_the_earlier() -> None:
     relevant = np.zeros(30, dtype=bool)
     relevant[[0, 29]] = True
     assert recall_at(DEFAULT, RankExample("u", table, relevant)) == 0.5
+
+
+def test_weights_that_were_made_for_the_first_signals_are_read_as_they_were() -> None:
+    first = RANKINGS[1][0]
+    raw = first.to_json()
+    assert (raw["signals"], raw["digest"][:12]) == ("signals/1", "c74f018e9157")
+    assert RankerWeights.from_json(raw) == first
 
 
 def test_weights_go_to_json_and_back_and_damage_is_noticed(tmp_path: Path) -> None:

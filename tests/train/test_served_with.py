@@ -17,6 +17,7 @@ from memkit.engine.record import prompt_text
 from memkit.engine.served_with import ROLES, ServedWith
 from memkit.models import digest
 from memkit.ops import EDITION, Context
+from memkit.retrieval import RANKINGS
 from memkit.roles import role_prompt_hashes
 from memkit.runtime import on_record
 from memkit.seams.clock import RandomIds
@@ -189,7 +190,7 @@ def test_looking_and_rules_leave_what_the_app_recorded(tmp_path: Path) -> None:
     assert recorded(path) == mine
     with Memory(path, model=teacher(EPISODES), config={"context_turns": 3}) as memory:
         memory.add("A dog.", user_id=user)
-    assert recorded(path) == ServedWith(context_turns=3, styles=COMPACT)
+    assert recorded(path) == ServedWith(context_turns=3, styles=COMPACT, ranking=max(RANKINGS))
 
 
 def recorded(path: Path) -> ServedWith | None:
@@ -202,13 +203,13 @@ def test_rules_are_on_record_until_a_model_decides(tmp_path: Path) -> None:
         memory.search("pets", user_id="ana")
         assert on_record.served_with(memory._runtime.journal) is None, "nothing was decided"
         memory.add("I adopted a dog named Buddy.", user_id="ana")
-    assert recorded(tmp_path / "store") == ServedWith(context_turns=2, styles=COMPACT)
+    assert recorded(tmp_path / "store") == ServedWith(context_turns=2, styles=COMPACT, ranking=max(RANKINGS))
 
 
 def test_logs_of_earlier_versions_had_the_defaults(store: Path, carried: Path, tmp_path: Path) -> None:
     with StoreSource(lived(tmp_path / "old", EPISODES[:1], teacher(EPISODES))) as source:
         with_it = source.served_with
-    assert with_it == ServedWith(styles=COMPACT)
+    assert with_it == ServedWith(styles=COMPACT, ranking=max(RANKINGS))
     manifest = json.loads((carried / MANIFEST).read_text())
     for told in (None, ...):
         older = tmp_path / ("none" if told is None else "absent")
