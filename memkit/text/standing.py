@@ -48,6 +48,7 @@ _ANSWERED = re.compile(
     r"|wants? (?:short |brief |long |detailed |simple )?(?:answers|replies|the assistant to)|keep (?:your |the )?(?:answers|replies|it) (?:short|brief|simple)"
     r"|(?:answer|reply|respond|write|speak)(?: to)?(?: me)? (?:only |always )?in (?:english|french|german|spanish|italian|dutch|polish|portuguese|\w+ish|\w+ese|\w+an\b)"
     r"|use (?:metric|imperial|celsius|fahrenheit|bullet|they/them|she/her|he/him)"
+    r"|\bin (?:kilomet(?:er|re)s|km|miles|kilos?|kg|pounds|celsius|fahrenheit|metric|imperial)\b[^.!?]{0,20}\b(?:please|pls|always|only)\b"
     r"|(?:antworte?|antworten sie|schreib|sprich)\b[^.!?]{0,30}\b(?:auf|kurz|immer|nur|bitte)|(?:responde|contesta|háblame|escríbeme)\b[^.!?]{0,30}\b(?:en|siempre|corto|breve)"
     r"|(?:réponds|répondez|écris|parle)[- ]?\w*\b[^.!?]{0,30}\b(?:en|toujours|court)|(?:responda|responde|fale)\b[^.!?]{0,30}\b(?:em|sempre|curt)"
     r"|rispondi\w*\b[^.!?]{0,30}\b(?:in|sempre|breve)|antwoord\b[^.!?]{0,30}\b(?:in|altijd|kort)|odpowiadaj\b|svara\b[^.!?]{0,20}\b(?:på|alltid)|cevap ver\w*\b|jawab\w*\b[^.!?]{0,20}\b(?:dalam|selalu|singkat)|trả lời\b[^.!?]{0,20}\b(?:bằng|ngắn|luôn))"

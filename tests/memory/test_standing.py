@@ -34,6 +34,7 @@ LANGUAGES = [
     "jestem weganką", "я веган", "я вегетаріанка", "είμαι χορτοφάγος", "אני טבעונית", "لدي حساسية من الفول السوداني",
     "मुझे मूंगफली से एलर्जी है", "আমি নিরামিষ খাই", "ฉันแพ้ถั่ว", "我吃素", "私は卵アレルギーです", "저는 땅콩 알레르기가 있어요",
     "tôi ăn chay", "ben vejetaryenim", "jag är vegan",
+    "In kilometers, please",
 ]  # fmt: skip
 CHAT = "today I saw film number {n} and walked {n} miles, it was fun"
 
@@ -76,6 +77,7 @@ def test_it_is_recognised_in_many_languages(said: str) -> None:
         "I had a great day",
         "he answered in a hurry",
         "my cat sleeps",
+        "how far is it in miles, please?",
         "",
     ],
 )
