@@ -33,7 +33,7 @@ class Renderer:
     def fill(self, template: str, **values: Any) -> str:
         return self._env.get_template(template).render(**values)
 
-    def page(self, store: Path, path: str, asked: Mapping[str, str], data: Mapping[str, Any], seal: str) -> str:
+    def page(self, store: str | Path, path: str, asked: Mapping[str, str], data: Mapping[str, Any], seal: str) -> str:
         """seal: that of its forms; without one, the page is a file of its own."""
         query = {key: value for key, value in asked.items() if key not in ("format", "save", "told")}
         saved = not seal
