@@ -168,7 +168,8 @@ def read_users(tx: Tx) -> list[UserInfo]:
 
 _COUNTED = {
     "said": "SELECT created_at AS at FROM intakes ORDER BY n DESC LIMIT ?",
-    "changed": "SELECT recorded_at AS at FROM ops WHERE action <> 3 AND cause IS NOT 'said' ORDER BY seq DESC LIMIT ?",
+    "changed": "SELECT recorded_at AS at FROM ops WHERE action <> 3 AND coalesce(cause, '') <> 'said'"
+    " ORDER BY seq DESC LIMIT ?",
     "decided": "SELECT created_at AS at FROM decisions ORDER BY n DESC LIMIT ?",
     "asked": "SELECT created_at AS at FROM traces ORDER BY n DESC LIMIT ?",
     "rated": "SELECT created_at AS at FROM feedback ORDER BY n DESC LIMIT ?",
