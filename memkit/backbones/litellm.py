@@ -48,6 +48,7 @@ class LiteLLMBackbone:
         self._litellm = _load()
         self._model, self._style, self._max_parallel = model, style, max_parallel
         self._url = None if base_url is None else str(check_base_url(base_url, allow_insecure=allow_insecure))
+        self._check_provider()
         self._key = Secret.header_safe(api_key, "api_key") if isinstance(api_key, str) else api_key
         self._extra, self._rng = dict(extra_body or {}), rng or random.Random()
 
@@ -71,6 +72,16 @@ class LiteLLMBackbone:
 
     def close(self) -> None:
         """LiteLLM keeps its own connections."""
+
+    def _check_provider(self) -> None:
+        """A name that LiteLLM cannot place would fail with the first message otherwise."""
+        try:
+            self._litellm.get_llm_provider(self._model, api_base=self._url)
+        except Exception:
+            raise InvalidConfig(
+                f"LiteLLM knows no provider of {self._model!r}",
+                fix='pass model="litellm:PROVIDER/NAME", e.g. "litellm:groq/llama-3.3-70b-versatile"',
+            ) from None
 
     async def _each(self, requests: Sequence[GenRequest]) -> Replies:
         slots = asyncio.Semaphore(self._max_parallel)

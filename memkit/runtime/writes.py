@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
-from itertools import count
+from itertools import accumulate, count
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -337,7 +337,8 @@ def make_intake(
 ) -> Intake:
     config, now = runtime.config, runtime.clock.now()
     said = messages(raw, max_bytes=config.max_message_bytes, max_messages=config.max_messages)
-    when = now if at is None else aware(at, "at")
+    told = None if at is None else aware(at, "at")
+    times = accumulate((one.at or told for one in said), lambda last, own: own or last)
     extra = _metadata(runtime, metadata)
     session = optional_id(session_id, "session_id")
     key = None if idempotency_key is None else scope_id(idempotency_key, "idempotency_key")
@@ -351,15 +352,15 @@ def make_intake(
             position=position,
             role=one.role,
             text=runtime.redact_text(one.text),
-            at=one.at or when,
+            at=when or now,
             speaker=redacted_data(runtime.redact, one.speaker),
             session_id=session,
             origin=one.origin,
             metadata=extra,
-            at_given=at is not None or one.at is not None,
+            at_given=when is not None,
             trainable=not infer or kept != "none",
         )
-        for position, one in enumerate(said)
+        for position, (one, when) in enumerate(zip(said, times, strict=True))
     )
     context = {} if expires_at is None else {"expires_at": aware(expires_at, "expires_at").isoformat()}
     if infer and kept != "all":

@@ -269,6 +269,13 @@ def test_what_litellm_raises_is_typed_and_quotes_nothing(server: StubServer) -> 
     assert not any(word in str(error) for error in (refused, away) for word in ("canary", "kkkk"))
 
 
+def test_a_provider_that_litellm_does_not_know_is_refused_at_once() -> None:
+    pytest.importorskip("litellm", reason="LiteLLM is not installed")
+    for name in ("nobody", "nobody/model"):
+        with pytest.raises(InvalidConfig, match="knows no provider"):
+            make_backbone(f"litellm:{name}")
+
+
 def test_without_litellm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from memkit.backbones import litellm
 

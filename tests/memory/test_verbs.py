@@ -435,6 +435,8 @@ def test_a_message_of_an_old_chat_is_of_its_own_time(memory: Memory, tmp_path: P
             other.add([*chat[:2], "I like tea."], user_id="ana", idempotency_key="chat")
     kept = memory.add(chat[:2], user_id="bo", infer=False)
     assert [op.after.at for op in kept.ops if op.after] == [march, june]
+    answered = memory.add([chat[0], {"role": "assistant", "content": "Nice!"}], user_id="cy")
+    assert [turn.at for turn in answered.turns] == [march, march]
 
 
 @pytest.mark.parametrize("at", ["soon", "2025-03-04T18:00:00", 1741111200, True, {}])
