@@ -56,7 +56,7 @@ def start(program: str, *args: object) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stdin=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
     )
 
 

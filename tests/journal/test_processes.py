@@ -308,11 +308,13 @@ def test_two_processes_write_while_one_reads_the_files(tmp_path: Path) -> None:
 
     reader = threading.Thread(target=read)
     reader.start()
-    for number in range(200):
-        add(journal, f"mine {number}")
-    finish([other])
-    reading.set()
-    reader.join()
+    try:
+        for number in range(200):
+            add(journal, f"mine {number}")
+        finish([other])
+    finally:
+        reading.set()
+        reader.join()
     assert len(texts(journal)) == 401
     assert journal.check() == []
     journal.close()
