@@ -13,8 +13,9 @@ from concurrent.futures import Future, wait
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from memkit.errors import BadReply, InvalidConfig, ModelError, ModelTimeout, ModelUnavailable, ReplyTooLarge
+from memkit.errors import BadReply, ModelError, ModelTimeout, ModelUnavailable, ReplyTooLarge
 from memkit.net.loop import LoopThread
+from memkit.roles.prompting import check_style
 from memkit.seams.backbone import GenReply, GenRequest, Replies
 
 _T = TypeVar("_T")
@@ -33,25 +34,12 @@ class CallableBackbone:
     on its thread and keeps its place among the parallel ones until it ends, so such threads cannot pile up."""
 
     def __init__(self, call: Call, *, style: str = "json", max_parallel: int = 8, name: str | None = None) -> None:
-        if style not in ("json", "compact"):
-            raise InvalidConfig(f"style {style!r} is unknown", fix="pass style='json' or style='compact'")
-        self._call, self._style, self._max_parallel = call, style, max_parallel
+        self._call, self.style, self.max_parallel = call, check_style(style), max_parallel
         self._name = name or getattr(call, "__qualname__", type(call).__qualname__)
+        self.identity = f"callable:{self._name}"
         self._slots = threading.BoundedSemaphore(max_parallel)
         self._loop = LoopThread("memkit-callable")
         self._workers = _Workers()
-
-    @property
-    def identity(self) -> str:
-        return f"callable:{self._name}"
-
-    @property
-    def style(self) -> str:
-        return self._style
-
-    @property
-    def max_parallel(self) -> int:
-        return self._max_parallel
 
     def generate(self, requests: Sequence[GenRequest]) -> Replies:
         if len(requests) == 1:
@@ -69,7 +57,7 @@ class CallableBackbone:
                 index, request = item
                 outcomes[index] = self._outcome(request)
 
-        wait([self._workers.start(worker) for _ in range(min(len(requests), self._max_parallel))])
+        wait([self._workers.start(worker) for _ in range(min(len(requests), self.max_parallel))])
         return [outcome for outcome in outcomes if outcome is not None]
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from memkit.net.client import Budget, JsonClient, read_capped
 from memkit.net.endpoint import Access, resolve_endpoint
 from memkit.net.loop import network
 from memkit.net.secret import Secret
+from memkit.roles.prompting import check_style
 from memkit.seams.backbone import GenReply, GenRequest, Replies
 from memkit.seams.clock import Clock, SystemClock
 
@@ -72,10 +73,9 @@ class HostedBackbone(ABC):
         if not model:
             spec = f"{self.provider}:"
             raise InvalidConfig("the model has no name", fix=f'pass model="{spec}NAME", e.g. "{spec}{self.example}"')
-        if style not in ("json", "compact"):
-            raise InvalidConfig(f"style {style!r} is unknown", fix="pass style='json' or style='compact'")
         self._url, key = resolve_endpoint(base_url, api_key, self.access, allow_insecure=allow_insecure)
-        self._model, self._style, self._max_parallel = model, style, max_parallel
+        self._model, self.style, self.max_parallel = model, check_style(style), max_parallel
+        self.identity = f"{self.provider}:{model}"
         self._model_of = adapter_model_name or (lambda adapter: adapter)
         self._extra = dict(extra_body or {})
         self._clock = clock or SystemClock()
@@ -91,18 +91,6 @@ class HostedBackbone(ABC):
             rng=rng or random.Random(),
             clock=self._clock,
         )
-
-    @property
-    def identity(self) -> str:
-        return f"{self.provider}:{self._model}"
-
-    @property
-    def style(self) -> str:
-        return self._style
-
-    @property
-    def max_parallel(self) -> int:
-        return self._max_parallel
 
     @property
     def endpoint(self) -> str:
@@ -160,7 +148,7 @@ class HostedBackbone(ABC):
                     outcomes[index] = error
 
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(len(requests), self._max_parallel)):
+            for _ in range(min(len(requests), self.max_parallel)):
                 group.create_task(worker())
         return [outcome for outcome in outcomes if outcome is not None]
 

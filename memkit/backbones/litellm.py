@@ -22,6 +22,7 @@ from memkit.net.loop import network
 from memkit.net.retry import backoff, is_passing
 from memkit.net.secret import Secret
 from memkit.net.urls import check_base_url
+from memkit.roles.prompting import check_style
 from memkit.seams.backbone import GenReply, GenRequest, Replies
 
 _DIALECT = Dialect(logprobs=False)
@@ -43,26 +44,13 @@ class LiteLLMBackbone:
         """extra_body: further arguments of every `litellm.acompletion`."""
         if not model:
             raise InvalidConfig("the model has no name", fix='pass model="litellm:PROVIDER/NAME"')
-        if style not in ("json", "compact"):
-            raise InvalidConfig(f"style {style!r} is unknown", fix="pass style='json' or style='compact'")
         self._litellm = _load()
-        self._model, self._style, self._max_parallel = model, style, max_parallel
+        self._model, self.style, self.max_parallel = model, check_style(style), max_parallel
+        self.identity = f"litellm:{model}"
         self._url = None if base_url is None else str(check_base_url(base_url, allow_insecure=allow_insecure))
         self._check_provider()
         self._key = Secret.header_safe(api_key, "api_key") if isinstance(api_key, str) else api_key
         self._extra, self._rng = dict(extra_body or {}), rng or random.Random()
-
-    @property
-    def identity(self) -> str:
-        return f"litellm:{self._model}"
-
-    @property
-    def style(self) -> str:
-        return self._style
-
-    @property
-    def max_parallel(self) -> int:
-        return self._max_parallel
 
     def __repr__(self) -> str:
         return f"LiteLLMBackbone({self._model!r})"
@@ -84,7 +72,7 @@ class LiteLLMBackbone:
             ) from None
 
     async def _each(self, requests: Sequence[GenRequest]) -> Replies:
-        slots = asyncio.Semaphore(self._max_parallel)
+        slots = asyncio.Semaphore(self.max_parallel)
 
         async def one(request: GenRequest) -> GenReply | ModelError:
             async with slots:
