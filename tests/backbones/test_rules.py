@@ -229,19 +229,19 @@ def test_it_is_a_backbone_deterministic_and_fast():
     shown = _shown(remember("I adopted a dog named Buddy.", "I live in Oslo.", "I like jazz and rock."))
     prompt = Fused("", "compact").render([turn("I adopted another dog named Scout and I moved to Bergen.")], shown)
     first = reply(prompt)
-    started = time.process_time()
+    started = time.thread_time()
     for _ in range(100):
         assert reply(prompt) == first
-    assert (time.process_time() - started) / 100 < 0.005, "a decision takes a fraction of a millisecond"
+    assert (time.thread_time() - started) / 100 < 0.005, "a decision takes a fraction of a millisecond"
     (answer,) = RULES.generate([GenRequest(prompt)])
     assert {"token_ids", "logprobs", "sampled_logprobs", "prompt_ids"} <= set(answer.missing)
 
 
 def test_a_hostile_turn_costs_linear_time():
-    started = time.process_time()
+    started = time.thread_time()
     for text in (" " * 200_000, "I and " * 40_000, "a," * 100_000, "I have a dog named " * 10_000, "." * 200_000):
         reply(Extractor().render([turn(text)]))
-    assert time.process_time() - started < 3
+    assert time.thread_time() - started < 3
 
 
 def test_a_word_too_long_to_fit_is_cut_and_not_left_out_of_what_it_was_said_for():

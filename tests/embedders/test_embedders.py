@@ -54,9 +54,9 @@ def test_hash_finds_relatives_of_a_word() -> None:
 def test_hash_is_fast() -> None:
     embedder, texts = HashEmbedder(), [f"What did Caroline paint for her friend number {n % 7}?" for n in range(500)]
     embedder.embed(texts)
-    started = time.process_time()
+    started = time.thread_time()
     embedder.embed(texts)
-    assert (time.process_time() - started) / len(texts) < 200e-6  # 60 µs on a quiet machine; see the benchmark
+    assert (time.thread_time() - started) / len(texts) < 200e-6  # 60 µs on a quiet machine; see the benchmark
 
 
 def test_cache_asks_once_per_text_in_one_batch_and_forgets_the_oldest() -> None:

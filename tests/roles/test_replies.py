@@ -271,14 +271,14 @@ def test_reading_takes_linear_time():
         "\"'" * 50_000,
         "1 a\n" * 25_000,
     ]
-    started = time.process_time()
+    started = time.thread_time()
     for reply in hostile:
         for role in ROLES:
             try:
                 parse(role, reply)
             except BadReply:
                 continue
-    assert time.process_time() - started < 8, "13 replies of up to 240 kB, read by four roles"
+    assert time.thread_time() - started < 8, "13 replies of up to 240 kB, read by four roles"
 
 
 def test_a_re_ask_quotes_the_error_and_little_of_the_reply():
