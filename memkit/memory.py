@@ -248,9 +248,9 @@ class Memory(Upkeep):
         expand: str | None = None,
         min_score: float | None = None,
     ) -> ContextBlock:
-        """A block to put into a prompt: dated, chronological, rendered as data, never over max_tokens. Empty where
-        nothing that was said bears on the query, as far as the embedder can tell; min_score, instead: only what has
-        that `relevance`. expand="sources": `block.hits` carry the turns they came from."""
+        """A block to put into a prompt: dated, chronological, rendered as data, never over max_tokens. It ends where
+        what was said bears no longer on the query, and is empty where nothing does, as far as the embedder can tell;
+        min_score, instead: what has that `relevance`. expand="sources": `block.hits` carry the turns they came from."""
         words = self._words(query, "the query")
         ask = self._ask(words, user_id, agent_id, k, kinds, session_id, filters, as_of, expand, min_score)
         budget = whole_number(max_tokens, "max_tokens", 1, 1_000_000)

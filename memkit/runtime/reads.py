@@ -80,10 +80,8 @@ class Asking:
 
     def context(self, ask: ReadRequest, max_tokens: int) -> ContextBlock:
         live, scored, selection = self._rank(ask, serve_people)
-        if ask.min_score is not None:
-            scored = self._relevant(scored, ask.min_score)
-        elif not self._relevant(scored, self._calibration.nothing_bears):
-            scored = []
+        bearing = self._calibration.bearing
+        scored = bearing(scored) if ask.min_score is None else self._relevant(scored, ask.min_score)
         trace_id = self._ids.new("c")
         now = ask.as_of if isinstance(ask.as_of, datetime) else self._clock.now()
         if not (ask.kinds or ask.session_id or ask.condition):

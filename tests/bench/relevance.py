@@ -1,4 +1,5 @@
-"""The constants of `memkit.retrieval.relevance`, fitted anew to the talks, and how well they tell.
+"""The constants of `memkit.retrieval.relevance`, fitted anew to the talks, and how well they tell; and what a block
+keeps where it ends at a share of the best row's score.
 
 Set MEMKIT_TALKS. Every talk is asked its own questions and those of the other talks; a served row is relevant where it
 holds the gold or the words of the evidence. `telling apart` leaves one author out of each fit.
@@ -18,13 +19,27 @@ from numpy.typing import NDArray
 from memkit.embedders import make_embedder
 from memkit.engine.serve import serve
 from memkit.models import MemoryRecord
-from memkit.retrieval import BankIndex, Query, Scored, embed_text
+from memkit.retrieval import BankIndex, Query, Scored, embed_text, estimate_tokens, parse_context, render_context
 from memkit.retrieval.relevance import CALIBRATIONS
 from memkit.text.passages import windows
-from tests.bench._real_talks import Talk, auc, forms_of, holds, same, talks
+from tests.bench._real_talks import (
+    TOKENS,
+    K,
+    Served,
+    Talk,
+    Tally,
+    auc,
+    forms_of,
+    holds,
+    precision,
+    same,
+    talks,
+)
+from tests.bench._real_talks import share as of_all
 from tests.bench._table import Row
 
 SERVED, RIDGE, STEPS = 20, 1.0, 60
+SHARES = (0.0, 0.4, 0.6, 0.8)
 OFF = 0.06
 """How far a shipped constant may be from the one that is fitted here: it is rounded."""
 
@@ -50,7 +65,7 @@ def run(*, full: bool = False) -> list[Row]:
         if name == "hash":
             rows += _compare("", asked, [1, 2])
         rows += _tell_apart(name, asked)
-    return rows
+    return [*rows, *_ended_at()]
 
 
 def _compare(name: str, asked: list[Asked], columns: list[int]) -> list[Row]:
@@ -81,21 +96,61 @@ def _tell_apart(name: str, asked: list[Asked]) -> list[Row]:
     return rows
 
 
+def _ended_at() -> Iterator[Row]:
+    """What a cut lifts and costs, with MiniLM: in precision, and in blocks of the size that `real` asks for."""
+    found = {(english, share): Tally() for english in (True, False) for share in SHARES}
+    for talk, _, asked in _asked("minilm"):
+        for question, is_own, served in asked:
+            for share in SHARES if is_own else ():
+                kept = [one for one in served if one.score >= share * served[0].score]
+                block = render_context([one.record for one in kept], TOKENS, nonce="abcdef").text
+                said = "\n".join(item.text for item in parse_context(block)) if block else ""
+                texts, of_best = [one.record.text for one in kept], [one.score / served[0].score for one in kept]
+                shown = Served(texts[:K], said, served[0].score, estimate_tokens(block), 0.0, of_best[:K])
+                found[talk.english, share].count(talk, question, shown)
+    for (english, share), tally in found.items():
+        name = f"minilm, {'English' if english else 'other languages'}: a block that ends at {share:g} of the best"
+        tokens = sum(tally.tokens_for_nothing) / len(tally.tokens_for_nothing)
+        idle = 100 * tally.idle_words / tally.words
+        yield Row(f"{name}: gold", of_all(tally.gold), "%", "", True, f"n={len(tally.gold)}")
+        yield Row(f"{name}: tokens for a question that nothing answers", tokens, "", "", True)
+        yield Row(f"{name}: words of idle turns", idle, "%", "", True)
+        if not share:
+            right, least = precision(tally.hits)
+            first = of_all([hits[0][1] for hits in tally.hits])
+            label = name.partition(":")[0]
+            yield Row(
+                f"{label}: precision at a recall of .85, by shares of the best", right, "", "", True, f"{least:.2f}"
+            )
+            yield Row(f"{label}: questions whose first hit is right", first, "%", "", True, f"n={len(tally.hits)}")
+
+
 def _ask_all(name: str) -> Iterator[Asked]:
+    for talk, words, asked in _asked(name):
+        for question, is_own, served in asked:
+            kind = "other" if not is_own else "empty" if question["answer"] is None else "answered"
+            relevant = [kind == "answered" and _is_relevant(one, question, words) for one in served]
+            signals = [[one.cosine, one.signals["coverage"], one.signals["coverage_1"]] for one in served]
+            yield Asked(talk.name[:2], talk.english, kind, np.array(signals), np.array(relevant, dtype=np.float64))
+
+
+def _asked(name: str) -> Iterator[tuple[Talk, dict[str, str], list[tuple[dict[str, Any], bool, list[Scored]]]]]:
+    """Each talk, its words, and its questions and those of others with what is served for them."""
     embedder = make_embedder(name)
     for talk in talks():
         records = _records(talk)
         index = BankIndex.build(records, embedder.embed([embed_text(record) for record in records]))
         words = {turn["id"]: turn["content"] for turn in talk.turns}
-        own = [(question, True) for question in talk.questions]
-        others = [(question, False) for question in talk.others]
-        vectors = embedder.embed([question["question"] for question, _ in own + others])
-        for (question, is_own), vector in zip(own + others, vectors, strict=True):
-            served = serve(index, Query(question["question"], vector, k=SERVED))
-            kind = "other" if not is_own else "empty" if question["answer"] is None else "answered"
-            relevant = [kind == "answered" and _is_relevant(one, question, words) for one in served]
-            signals = [[one.cosine, one.signals["coverage"], one.signals["coverage_1"]] for one in served]
-            yield Asked(talk.name[:2], talk.english, kind, np.array(signals), np.array(relevant, dtype=np.float64))
+        asked = [(question, True) for question in talk.questions] + [(question, False) for question in talk.others]
+        vectors = embedder.embed([question["question"] for question, _ in asked])
+        yield (
+            talk,
+            words,
+            [
+                (question, is_own, serve(index, Query(question["question"], vector, k=SERVED)))
+                for (question, is_own), vector in zip(asked, vectors, strict=True)
+            ],
+        )
 
 
 def _records(talk: Talk) -> list[MemoryRecord]:

@@ -461,6 +461,18 @@ def test_a_question_about_what_was_never_spoken_of_gets_an_empty_context(tmp_pat
         assert "cello" in memory.context("quarterly tax deadlines abroad", user_id="ana", min_score=0.0)
 
 
+def test_a_context_ends_where_what_was_said_bears_no_longer_on_the_question(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s", embedder=MiniLike()) as memory:
+        memory.add("My sister Ada plays the cello in an orchestra.", user_id="ana", session_id="s1", infer=False)
+        memory.add("Nothing new here.", user_id="ana", session_id="s2", infer=False)
+        question = "Which instrument does my sister Ada play, the cello?"
+        assert len(memory.search(question, user_id="ana")) == 2
+        block = memory.context(question, user_id="ana")
+        assert "cello" in block
+        assert "Nothing new" not in block
+        assert "Nothing new" in memory.context(question, user_id="ana", min_score=0.0)
+
+
 def test_reads_leave_out_what_is_less_relevant_than_was_asked_for(memory: Memory) -> None:
     memory.add("My dog Buddy eats salmon.", user_id="ana", infer=False)
     memory.add("The train leaves at noon.", user_id="ana", infer=False)
