@@ -227,8 +227,8 @@ def _locomo_turns(path: str) -> list[list[dict[str, str]]]:
 # ---- speed -------------------------------------------------------------------------------------------------------
 
 
-def throughput(users: int = 32, each: int = 20) -> list[Row]:
-    """Turns decided by a 0 ms model for 32 users at once, 10,000 rows in the store, every commit fsynced."""
+def throughput(users: int = 32, each: int = 20, known: int = 2000) -> list[Row]:
+    """Turns decided by a 0 ms model for 32 users at once, beside rows of other users, every commit fsynced."""
     with tempfile.TemporaryDirectory() as folder:
         embedder = Known()
 
@@ -237,7 +237,7 @@ def throughput(users: int = 32, each: int = 20) -> list[Row]:
             return f'{{"operations": [{{"op": "ADD", "text": "Walk {walk}.", "turn": 1}}]}}'
 
         with Memory(Path(folder) / "s", model=Scripted({"fused": reply}), embedder=embedder) as memory:
-            for user in range(100):
+            for user in range(known // 100):
                 said = [{"role": "user", "content": f"Row {n} of {user}."} for n in range(100)]
                 memory.add(said, user_id=f"filler{user}", infer=False)
             memory.flush()
@@ -250,25 +250,31 @@ def throughput(users: int = 32, each: int = 20) -> list[Row]:
                     took.append(time.perf_counter() - start)
 
             threads = [threading.Thread(target=work, args=(user,)) for user in range(users)]
-            start = time.perf_counter()
+            start, spent = time.perf_counter(), time.process_time()
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
             per_s = users * each / (time.perf_counter() - start)
+            cpu = (time.process_time() - spent) * 1e3 / (users * each)
     took.sort()
     p99 = took[int(len(took) * 0.99) - 1] * 1e3
     rows = [
         Row("32 users, 0 ms model: turns per second", per_s, "/s", "aim 150", True),
         Row("…p99", p99, "ms", "< 500", p99 < 500),
     ]
+    beside = "…over mem0 with distinct facts, in the same run"
     try:
-        theirs = run_peer(PEER, PEER_SCRIPT, {"task": "load", "with": {"users": users, "each": max(each // 4, 3)}})
-        ratio = per_s / theirs["per_s"]
-        note = f"mem0 {theirs['per_s']:.0f}/s, p99 {theirs['p99']:.2f} s"
-        rows.append(Row("…over mem0 with distinct facts, in the same run", ratio, "x", ">= 3", ratio >= 3, note))
+        asked = {"users": users, "each": max(each // 4, 3), "known": known}
+        theirs = run_peer(PEER, PEER_SCRIPT, {"task": "load", "with": asked})
     except (PeerMissing, OSError, subprocess.SubprocessError) as error:
-        rows.append(Row("…over mem0 with distinct facts, in the same run", None, "x", ">= 3", False, str(error)[:120]))
+        return [*rows, Row(beside, None, "x", ">= 3", False, str(error)[:120])]
+    ratio, note = (
+        per_s / theirs["per_s"],
+        f"mem0 {theirs['per_s']:.0f}/s, one call at a time, p99 {theirs['p99']:.2f} s",
+    )
+    rows.append(Row(beside, ratio, "x", ">= 3", ratio >= 3, note))
+    rows.append(Row("…CPU of a turn", cpu, "ms", "reported", True, f"mem0 {theirs['cpu_ms']:.1f} ms"))
     return rows
 
 
