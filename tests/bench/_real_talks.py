@@ -88,18 +88,23 @@ def told(embedder: str, *, infer: bool = True, model: Any = None) -> System:
             for turn in talk.turns:
                 message = {"role": turn["role"], "content": turn["content"]}
                 memory.add(message, user_id="u", session_id=turn["session"], at=turn["at"], infer=infer)
-            for question in [*talk.questions, *talk.others]:
-                hits = memory.search(question["question"], user_id="u", k=K)
-                block = str(memory.context(question["question"], user_id="u", max_tokens=TOKENS))
-                said = "\n".join(item.text for item in parse_context(block)) if block else ""
-                best = max((hit.score for hit in hits), default=0.0)
-                tokens, relevance = estimate_tokens(block), [hit.relevance for hit in hits]
-                whole = str(memory.context(question["question"], user_id="u"))
-                inside = sum(estimate_tokens(item.text) for item in parse_context(whole)) if whole else 0
-                share = inside / max(estimate_tokens(whole), 1)
-                yield Served([hit.text for hit in hits], said, best, tokens, share, relevance)
+            yield from served(memory, talk)
 
     return run
+
+
+def served(memory: Memory, talk: Talk) -> Iterator[Served]:
+    """What a memory that was told the talk gives for its questions, and for those of other talks."""
+    for question in [*talk.questions, *talk.others]:
+        hits = memory.search(question["question"], user_id="u", k=K)
+        block = str(memory.context(question["question"], user_id="u", max_tokens=TOKENS))
+        said = "\n".join(item.text for item in parse_context(block)) if block else ""
+        best = max((hit.score for hit in hits), default=0.0)
+        tokens, relevance = estimate_tokens(block), [hit.relevance for hit in hits]
+        whole = str(memory.context(question["question"], user_id="u"))
+        inside = sum(estimate_tokens(item.text) for item in parse_context(whole)) if whole else 0
+        share = inside / max(estimate_tokens(whole), 1)
+        yield Served([hit.text for hit in hits], said, best, tokens, share, relevance)
 
 
 @dataclass(slots=True)
