@@ -163,7 +163,7 @@ def _ask_for_ops(
     def check(asked: list[OpDraft]) -> None:
         held = list[Held]()
         if task.edition > 4:
-            asked, held = by_origin(asked, task.turns, earlier, shown)
+            asked, held = by_origin(asked, task.turns, earlier, shown, edition=task.edition)
         check_batch(asked, shown, live.memories, served.guard, edition=task.edition)
         drafts = tuple(
             replace(

@@ -7,20 +7,25 @@ released by whoever may."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memkit.models import JSON, MemoryRecord, OpDraft, Origin, Turn
+from memkit.ops import EDITION
 from memkit.ops.origin import OUTSIDE, PERSON, strength
 from memkit.roles.base import Shown
 from memkit.roles.recalled import strip_recalled
 from memkit.text.passages import sentences
 from memkit.text.requests import asks, asks_to_forget
+from memkit.text.times import time_phrases
 from memkit.text.words import denies, terms
 
 _WRITTEN = frozenset(terms("user users user's im ive"))
 """What managers write where people say "I"."""
 _HALF = 0.5
+_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
+_THOUSANDS = re.compile(r"(?<=\d)[,.](?=\d{3}(?!\d))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +66,15 @@ def label_shown(shown: Sequence[Shown]) -> list[Shown]:
 
 
 def by_origin(
-    drafts: Sequence[OpDraft], turns: Sequence[Turn], earlier: Sequence[Turn], shown: Mapping[str, MemoryRecord]
+    drafts: Sequence[OpDraft],
+    turns: Sequence[Turn],
+    earlier: Sequence[Turn],
+    shown: Mapping[str, MemoryRecord],
+    *,
+    edition: int = EDITION,
 ) -> tuple[list[OpDraft], list[Held]]:
     """The drafts as they may be applied, and those that may not."""
-    weak = _Weak.of([*turns, *earlier], shown.values())
+    weak = _Weak.of([*turns, *earlier], shown.values(), edition)
     kept: list[OpDraft] = []
     held: list[Held] = []
     for draft in drafts:
@@ -114,17 +124,25 @@ class _Weak:
     """The weakest."""
     terms: frozenset[str]
     denies: bool
+    is_partner: bool = False
+    """It is an assistant alone, who asks, and says again what it was told."""
 
     @classmethod
-    def of(cls, turns: Sequence[Turn], records: Collection[MemoryRecord]) -> _Weak | None:
+    def of(cls, turns: Sequence[Turn], records: Collection[MemoryRecord], edition: int) -> _Weak | None:
         found: list[tuple[Origin, str]] = [(one.origin, one.text) for one in (*turns, *records)]
         found = [one for one in found if strength(one[0]) < PERSON]
         if not found:
             return None
+        origin = min(found, key=lambda one: strength(one[0]))[0]
+        is_partner = edition > 6 and strength(origin) != OUTSIDE
+        said = [text for _, text in found]
+        if is_partner:
+            said = [one for text in said for one in sentences(text) if not asks(one)]
         return cls(
-            min(found, key=lambda one: strength(one[0]))[0],
-            frozenset(term for _, text in found for term in terms(text)),
-            any(denies(text) for _, text in found),
+            origin,
+            frozenset(term for text in said for term in _terms(text, is_partner)),
+            any(denies(text) for text in said),
+            is_partner,
         )
 
 
@@ -138,28 +156,30 @@ class _OwnWords:
     ) -> None:
         text = " ".join(strip_recalled(turn.text) for turn in turns if strength(turn.origin) == PERSON)
         self._outside = strength(weak.origin) == OUTSIDE
+        self._partner = weak.is_partner
         said = [one for one in sentences(text) if not self._outside or not asks(one)]
         ending = " ".join(strip_recalled(turn.text) for turn in named if strength(turn.origin) == PERSON)
         self._weak, self._forgets = weak, asks_to_forget(ending)
         ends = [one for one in sentences(ending) if not asks(one)]
-        self._ending = frozenset(term for one in ends for term in terms(one))
+        self._ending = self._words(*ends)
         self._ending_denies = any(denies(one) for one in ends)
-        self._terms = frozenset(term for one in said for term in terms(one))
+        self._terms = self._words(*said)
         self._denies = any(denies(one) for one in said)
-        known = {term for turn in turns for term in terms(turn.speaker)}
-        self._known = known.union(*(terms(one.text) for one in records if strength(one.origin) == PERSON))
+        names = {term for turn in turns for term in terms(turn.speaker)}
+        self._known = self._words(*(one.text for one in records if strength(one.origin) == PERSON)) | names
 
     def says(self, draft: OpDraft, target: MemoryRecord | None) -> bool:
         if draft.action == "noop":
             return True
-        before = frozenset(terms(target.text)) if target is not None else frozenset[str]()
+        before = self._words(target.text) if target is not None else frozenset[str]()
         mine = target is not None and strength(target.origin) == PERSON
         text = draft.text or ""
-        new = frozenset(terms(text)) - _WRITTEN - (before if mine else frozenset())
+        new = self._words(text) - _WRITTEN - (before if mine else frozenset())
+        new -= _of_dates(text) if self._partner else frozenset()
         if draft.action == "delete" or (draft.action == "update" and not new):
             return self._ends(before)
         own = new & self._terms
-        foreign = (new - own) & self._weak.terms
+        foreign = (new - own - (self._known if self._partner else frozenset())) & self._weak.terms
         if len(foreign) > len(own) or (self._outside and not foreign.isdisjoint(_exact(text) - self._known)):
             return False
         flips = denies(text) and not (target is not None and denies(target.text))
@@ -168,6 +188,9 @@ class _OwnWords:
         strict = draft.action == "update" and self._outside
         return not strict or len(own) >= _HALF * len(new)
 
+    def _words(self, *texts: str) -> frozenset[str]:
+        return frozenset(term for text in texts for term in _terms(text, self._partner))
+
     def _ends(self, before: frozenset[str]) -> bool:
         """Whether the words end what a memory says. Where a tool or a document speaks of it too, they must say so."""
         if self._forgets:
@@ -175,6 +198,17 @@ class _OwnWords:
         about = not before.isdisjoint(self._ending)
         spoken_of = self._outside and not before.isdisjoint(self._weak.terms)
         return about and (self._ending_denies or not spoken_of)
+
+
+def _terms(text: str, spelt_alike: bool) -> list[str]:
+    """`spelt_alike`: whoever writes down "the 23rd" and "1750" as an assistant does ("23 March", "$1,750") took them
+    from the one who said them first."""
+    return terms(_THOUSANDS.sub("", _ORDINAL.sub("", text)) if spelt_alike else text)
+
+
+def _of_dates(text: str) -> frozenset[str]:
+    """The words of dates: a manager counts them from when a turn was said."""
+    return frozenset(term for one in time_phrases(text, None) for term in _terms(one.words, spelt_alike=True))
 
 
 def _exact(text: str) -> frozenset[str]:

@@ -83,6 +83,37 @@ def test_a_fact_of_several_turns_is_the_user_s_though_it_names_one_and_an_assist
         assert [(one.text, one.origin) for one in memory.list(user_id="ana")] == [(text, "user")]
 
 
+@pytest.mark.parametrize(
+    ("said", "before", "answer", "text"),
+    [
+        (
+            "I moved the party to the 23rd, same time",
+            "",
+            "New date: 23 March!",
+            "Ana's party is on 23 March 2025.",
+        ),
+        (
+            "got 1750 together, 1300 now",
+            "",
+            "Still $1,300!",
+            "For the party Ana saved $1,750; $1,300 are left.",
+        ),
+        ("they decide that tomorrow", "Per word or a flat fee?", "", "The party is paid per word or by a flat fee."),
+    ],
+)
+def test_what_an_assistant_asks_or_spells_its_own_way_is_still_the_user_s(
+    tmp_path: Path, said: str, before: str, answer: str, text: str
+) -> None:
+    replies: list[str] = [operations({"op": "ADD", "id": None, "text": "Ana's party is planned.", "turn": 1})]
+    with Memory(tmp_path / "s", model=lambda _: replies[-1], mode="fused") as memory:
+        memory.add("I plan a party.", user_id="ana")
+        turns = [("assistant", before), ("user", said), ("assistant", answer)]
+        talk = [{"role": role, "content": content} for role, content in turns if content]
+        replies.append(operations({"op": "UPDATE", "id": 1, "text": text, "turn": 2 if before else 1}))
+        memory.add(talk, user_id="ana")
+        assert [(one.text, one.origin) for one in memory.list(user_id="ana")] == [(text, "user")]
+
+
 def test_many_planted_rows_leave_room_for_what_the_user_said(tmp_path: Path) -> None:
     shown: list[str] = []
 
