@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memkit import Memory
+from memkit import Memory, memo
 from memkit.backbones.small import SmallBackbone
 from memkit.backbones.small.choose import choose
+from memkit.backbones.small.encoder import TextPair
+from memkit.backbones.small.features import OF_CLAUSE
 from memkit.backbones.small.shape import CLAUSE
 from memkit.errors import InvalidConfig, NoModel
 from memkit.models import Bank, Turn
@@ -87,6 +89,14 @@ def test_the_same_thing_of_another_person_is_another_memory(memory: Memory) -> N
 
 def test_who_asks_to_forget_is_obeyed(memory: Memory) -> None:
     assert facts(memory, "My locker code is 4408.", "Forget my locker code.") == []
+
+
+def test_an_erasure_leaves_nothing_of_what_was_read(memory: Memory, small: SmallBackbone) -> None:
+    memo.forget_texts()
+    small.score("", [TextPair("clause", "my landlord is Mr Okafor", "my landlord", [0.0] * OF_CLAUSE)])
+    assert memo.count_entries() == 2
+    memory.erase(user_id="ana")
+    assert not memo.count_entries()
 
 
 def test_both_ways_of_asking_decide_alike(tmp_path: Path, small: SmallBackbone) -> None:

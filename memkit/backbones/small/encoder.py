@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from memkit.backbones.small.shape import CONFIG, FACT, HEADS, LOWER, MEMORY, MES
 from memkit.embedders.onnx_graph import BertShape, bert_layers
 from memkit.embedders.weights import find_minilm, read_config, read_safetensors
 from memkit.errors import InvalidConfig, MissingExtra, ModelRefused
+from memkit.memo import forgettable
 
 Task = Literal["clause", "relation"]
 Floats = NDArray[np.float32]
@@ -119,6 +121,14 @@ class _Lower:
         self._embeddings = _Embeddings(folder, shape.epsilon)
         self._kept: OrderedDict[tuple[str, str], Floats] = OrderedDict()
         self._lock = threading.Lock()
+        _READERS.add(self)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def forget(self) -> None:
+        with self._lock:
+            self._kept.clear()
 
     def read(self, texts: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Floats]:
         """(kind, text) → its states, one row per token."""
@@ -150,6 +160,17 @@ class _Lower:
             given[row, : len(one)], mask[row, : len(one)] = self._embeddings.read(one), 1
         (hidden,) = self._session.run(None, {"states": given, "mask": mask})
         return [hidden[row, : len(one)].copy() for row, one in enumerate(ids)]
+
+
+_READERS: WeakSet[_Lower] = WeakSet()
+
+
+def _forget_texts() -> None:
+    for one in list(_READERS):
+        one.forget()
+
+
+forgettable(_forget_texts, lambda: sum(map(len, list(_READERS))))
 
 
 class _Embeddings:
