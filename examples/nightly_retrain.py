@@ -25,7 +25,7 @@ from memkit_train.log import StoreSource
 from memkit_train.report import RunFolder
 from memkit_train.retrain.config import TrainConfig, load
 from memkit_train.retrain.run import RunOutcome, retrain
-from memkit_train.retrain.stages import registry_path
+from memkit_train.retrain.stages import open_registry
 
 FAILED, BAD_INPUT = 1, 2
 
@@ -36,7 +36,7 @@ def nightly(config: TrainConfig, canary: float | None = None) -> int:
     tell(outcome)
     if outcome.digest is None or outcome.run is None:
         return outcome.exit_code
-    with closing(Registry(registry_path(config))) as registry:
+    with closing(open_registry(config)) as registry:
         return serve(registry, outcome.digest, RunFolder(outcome.run).record["parent"], canary)
 
 

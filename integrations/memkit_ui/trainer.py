@@ -8,13 +8,9 @@ import importlib.util
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memkit.errors import InvalidInput, NotFound
 from memkit.models import JSON
-
-if TYPE_CHECKING:
-    from memkit.adapters.registry import Registry
 
 
 def is_there() -> bool:
@@ -42,7 +38,7 @@ def find_credit(store: str | Path, user_id: str, trace_id: str) -> list[JSON]:
 def compare_turn(store: str | Path, model: str | None, user_id: str, intake_id: str, digest: str) -> JSON:
     """What the model alone and the model with this adapter decide on one turn, on the bank as it was then. Nothing of
     it is applied."""
-    from memkit.adapters.opening import own_host
+    from memkit.adapters.opening import open_registry, own_host
     from memkit.adapters.verify import inspect
     from memkit.backbones import make_backbone
     from memkit.embedders import make_embedder
@@ -53,7 +49,7 @@ def compare_turn(store: str | Path, model: str | None, user_id: str, intake_id: 
 
     if model is None:
         raise InvalidInput("no model was named that could be asked", fix="start it with memkit ui --model MODEL")
-    with closing(_registry(store)) as registry, closing(make_backbone(model)) as backbone:
+    with closing(open_registry(store)) as registry, closing(make_backbone(model)) as backbone:
         name = registry.find(digest)
         host, _ = own_host(backbone)
         if host is None:
@@ -70,11 +66,3 @@ def compare_turn(store: str | Path, model: str | None, user_id: str, intake_id: 
                 raise NotFound("this turn cannot be decided again", why="it may not be learned from, or was erased")
             sides = Policy(backbone, name="without it"), Policy(backbone, name, name=f"with {name[:12]}")
             return asdict(compare(states, *sides, env))
-
-
-def _registry(store: str | Path) -> Registry:
-    from memkit.adapters.registry import Registry
-    from memkit_train.log import StoreSource
-
-    with StoreSource(store) as source:
-        return Registry(source.path / "adapters")

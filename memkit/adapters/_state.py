@@ -1,4 +1,4 @@
-"""Aliases and their history in SQLite: the compare-and-swap, its durability and the cheap change counter.
+"""Aliases and their history: the compare-and-swap.
 
 Every version of every alias is kept as one row; the newest row of an alias is the alias.
 """
@@ -6,22 +6,13 @@ Every version of every alias is kept as one row; the newest row of an alias is t
 from __future__ import annotations
 
 import json
-import os
-import sqlite3
-import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from memkit.adapters._sqlite import typed_errors
+from memkit.adapters._tables import RegistryTables, TableTx
 from memkit.adapters.plan import AliasState, Route, Routes
-from memkit.errors import AdapterError, NewerFormat, StaleAlias
+from memkit.errors import AdapterError, StaleAlias
 from memkit.models import to_json
-
-_FORMAT = 1
-_BUSY_S = 10.0
-_MEND = "restore it from a backup; or move it away (what is tainted goes with it) and promote again what is to serve"
 
 
 class _Any:
@@ -33,67 +24,14 @@ ANY = _Any()
 """Whatever the alias names now."""
 Expected = int | str | None | _Any
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS versions (
-  alias TEXT NOT NULL, version INTEGER NOT NULL, routes TEXT NOT NULL, back INTEGER, proved INTEGER NOT NULL,
-  actor TEXT NOT NULL, action TEXT NOT NULL, note TEXT NOT NULL, ungated INTEGER NOT NULL, at TEXT NOT NULL,
-  PRIMARY KEY (alias, version)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS taints (
-  digest TEXT NOT NULL, subject TEXT NOT NULL, at TEXT NOT NULL, PRIMARY KEY (digest, subject)) WITHOUT ROWID;
-"""
-
 
 class RegistryState:
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.RLock()
-        self._connection: sqlite3.Connection | None = None
-        self._pid = 0
-        with self.exclusive() as tx:
-            (found,) = tx.execute("PRAGMA user_version").fetchone()
-            if found > _FORMAT:
-                raise NewerFormat(
-                    f"this adapter registry has format {found}",
-                    why=f"this memkit reads format {_FORMAT}",
-                    fix="upgrade memkit",
-                )
-            for statement in _SCHEMA.split(";"):
-                tx.execute(statement)
-            tx.execute(f"PRAGMA user_version = {_FORMAT}")
-
-    def _open(self) -> sqlite3.Connection:
-        """One connection per process: a forked child opens its own."""
-        if self._connection is None or self._pid != os.getpid():
-            connection = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.execute("PRAGMA secure_delete=ON")
-            self._connection, self._pid = connection, os.getpid()
-        return self._connection
-
-    @contextmanager
-    def exclusive(self, *, flush: bool = True) -> Generator[sqlite3.Connection]:
-        """A write transaction; no other process changes aliases or removes adapters meanwhile. Without `flush` it is
-        complete for every process, and survives their death, but a power cut may undo it until `flush()`."""
-        with self._lock, typed_errors(self._path, _MEND):
-            connection = self._open()
-            connection.execute(f"PRAGMA synchronous={'FULL' if flush else 'NORMAL'}")
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:  # a full disk ends it by itself
-                    connection.execute("ROLLBACK")
-                raise
-
-    def flush(self) -> None:
-        """Everything committed is on the disk. The log may be gone: then a checkpoint has synced it into the file."""
-        with suppress(FileNotFoundError), open(f"{self._path}-wal", "rb+") as log:
-            os.fsync(log.fileno())
+    def __init__(self, tables: RegistryTables) -> None:
+        self._tables = tables
+        self.exclusive, self.flush, self.changes = tables.exclusive, tables.flush, tables.changes
 
     def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with self._lock, typed_errors(self._path, _MEND):
-            return self._open().execute(query, values).fetchall()
+        return self._tables.all(query, *values)
 
     # ---- reading -------------------------------------------------------------------------------------------
 
@@ -117,13 +55,6 @@ class RegistryState:
     def history(self, name: str, limit: int) -> list[AliasState]:
         rows = self._rows("SELECT * FROM versions WHERE alias = ? ORDER BY version DESC LIMIT ?", name, limit)
         return [_state(row) for row in rows]
-
-    def changes(self) -> int:
-        """SQLite's counter of what other connections committed, and ours of what this one did."""
-        with self._lock, typed_errors(self._path, _MEND):
-            connection = self._open()
-            (version,) = connection.execute("PRAGMA data_version").fetchone()
-            return int(version) * 1_000_003 + connection.total_changes
 
     # ---- moving --------------------------------------------------------------------------------------------
 
@@ -194,14 +125,15 @@ class RegistryState:
 
     def prove(self, name: str, version: int) -> None:
         with self.exclusive() as tx:
-            tx.execute("UPDATE versions SET proved = 1 WHERE alias = ? AND version = ?", (name, version))
+            tx.run("UPDATE versions SET proved = 1 WHERE alias = ? AND version = ?", (name, version))
 
     # ---- taints --------------------------------------------------------------------------------------------
 
     def taint(self, digests: Sequence[str], subject: str, at: str) -> None:
         with self.exclusive() as tx:
-            tx.executemany(
-                "INSERT OR IGNORE INTO taints VALUES (?, ?, ?)", [(digest, subject, at) for digest in digests]
+            tx.many(
+                "INSERT INTO taints VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                [(digest, subject, at) for digest in digests],
             )
 
     def taints(self) -> dict[str, list[str]]:
@@ -210,11 +142,15 @@ class RegistryState:
             out.setdefault(digest, []).append(subject)
         return out
 
-    def close(self) -> None:
-        with self._lock:
-            if self._connection is not None and self._pid == os.getpid():
-                self._connection.close()
-            self._connection = None
+    def copy_from(self, other: RegistryState) -> None:
+        """Every version and taint of another registry, where this one has none."""
+        states = [state for name in other.aliases() for state in reversed(other.history(name, 1 << 30))]
+        taints = other._rows("SELECT digest, subject, at FROM taints")
+        with self.exclusive() as tx:
+            if not self.aliases():
+                for state in states:
+                    _write(tx, state)
+            tx.many("INSERT INTO taints VALUES (?, ?, ?) ON CONFLICT DO NOTHING", taints)
 
 
 def _compare(now: AliasState, expected: Expected, roles: Sequence[str]) -> None:
@@ -236,9 +172,9 @@ def _compare(now: AliasState, expected: Expected, roles: Sequence[str]) -> None:
     )
 
 
-def _write(tx: sqlite3.Connection, state: AliasState) -> None:
+def _write(tx: TableTx, state: AliasState) -> None:
     routes = to_json({role: route.to_json() for role, route in state.routes.items()})
-    tx.execute(
+    tx.run(
         "INSERT INTO versions VALUES (?,?,?,?,?,?,?,?,?,?)",
         (
             state.alias,

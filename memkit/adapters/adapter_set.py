@@ -21,9 +21,10 @@ from memkit.adapters.promotion import TaintPolicy
 from memkit.adapters.rankers import Rankers
 from memkit.adapters.registry import ANY, Expected, GcReport, RegisteredAdapter, Registry
 from memkit.adapters.router import Lease, Router
-from memkit.adapters.shadow import ShadowLog, ShadowReport, ShadowRunner, report
+from memkit.adapters.shadow import SHADOW, ShadowLog, ShadowReport, ShadowRunner, report
+from memkit.adapters.shared import SharedAdapters
 from memkit.adapters.swap import Swapper, SwapReport
-from memkit.adapters.verify import Serving, check_serving, inspect, read_manifest
+from memkit.adapters.verify import Serving, check_serving, inspect
 from memkit.adapters.watch import Watcher
 from memkit.errors import AdapterError, BadReply, MemkitError, OpRejected, UnknownAlias
 from memkit.models import JSON
@@ -69,6 +70,7 @@ class AdapterSet:
         self,
         root: Path | str,
         *,
+        shared: SharedAdapters | None = None,
         alias: str = "production",
         host: Callable[[], tuple[AdapterHost | None, frozenset[str]]] = lambda: (None, frozenset()),
         serving: Serving | None = None,
@@ -84,7 +86,7 @@ class AdapterSet:
     ) -> None:
         self.alias = alias
         self._clock = clock or SystemClock()
-        self.registry = Registry(root, clock=self._clock)
+        self.registry = Registry(root, clock=self._clock, shared=shared)
         self.router = Router()
         self.guard = Guard(guard)
         self.events: deque[JSON] = deque(maxlen=200)
@@ -95,7 +97,7 @@ class AdapterSet:
         self._keep, self._drain_s, self._poll_s, self._merge = keep, drain_s, poll_s, merge
         self._on_step = on_step
         self._rankers = Rankers(self.registry, alias, self._serving, self._happened)
-        self._shadow_log = ShadowLog(self.registry.root / "shadow.sqlite")
+        self._shadow_log = ShadowLog(self.registry.root / SHADOW)
         self._shadow: ShadowRunner | None = None
         self._starting = threading.RLock()
         self._swapper: Swapper | None = None
@@ -321,7 +323,7 @@ class AdapterSet:
 
     def _swapper_for(self, digest: str) -> Swapper | None:
         """Rankers are values: to promote one, no model is loaded."""
-        kind = read_manifest(self.registry.path(self.registry.find(digest))).kind
+        kind = self.registry.manifest(self.registry.find(digest)).kind
         return self._ready() if kind == "lora" else self._swapper
 
     def _ready(self) -> Swapper:

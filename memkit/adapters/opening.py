@@ -9,10 +9,17 @@ from typing import Any, cast
 from memkit.adapters.adapter_set import AdapterSet
 from memkit.adapters.hosts.base import AdapterHost
 from memkit.adapters.plan import MODEL_ROLES
+from memkit.adapters.registry import Registry
+from memkit.adapters.shared import SharedAdapters
 from memkit.adapters.verify import Serving
 from memkit.engine.drive import within
 from memkit.errors import InvalidConfig
+from memkit.inputs import is_url
+from memkit.journal.engine import Engine
 from memkit.seams.backbone import Backbone
+
+FOLDER = "adapters"
+"""Where a store has its own."""
 
 STORE_SCHEMA = 1
 """Version of what a prompt may be filled with: kinds, columns and scopes of memories."""
@@ -20,10 +27,26 @@ _LEARN_FIRST = ("manager", "fused", "extractor", "answerer")
 _OPTIONS = ("path", "host", "keep", "drain_s", "poll_s", "merge", "guard", "taints")
 
 
+def open_registry(store: str | Path) -> Registry:
+    """The registry of a store that nobody here has open: in its folder, or in its database with copies on this
+    machine."""
+    if not is_url(store):
+        return Registry(Path(store) / FOLDER)
+    from memkit.journal.postgres.opening import open_tables
+
+    engine, place = open_tables(store)
+    try:
+        return Registry(place / FOLDER, shared=SharedAdapters(engine, owned=True))
+    except BaseException:
+        engine.close()
+        raise
+
+
 def open_adapters(
     store: Path,
     spec: Any = None,
     *,
+    engine: Engine | None = None,
     alias: str,
     backbone: Callable[[], Backbone],
     deadline_s: float,
@@ -31,9 +54,11 @@ def open_adapters(
     embedder: str,
 ) -> AdapterSet:
     """spec: None (`<store>/adapters`), a folder, an `AdapterHost`, or a mapping of `path`, `host` and options of
-    `AdapterSet`. Without a host, an in-process model (hf:…) hosts its own adapters. Nothing is loaded yet."""
+    `AdapterSet`. Without a host, an in-process model (hf:…) hosts its own adapters. engine: the database that a fleet
+    shares its adapters in, where no folder is named. Nothing is loaded yet."""
     options = _options(spec)
-    root = Path(options.pop("path", None) or store / "adapters")
+    named = options.pop("path", None)
+    shared = None if named or engine is None else SharedAdapters(engine)
     given: AdapterHost | None = options.pop("host", None)
 
     def host() -> tuple[AdapterHost | None, frozenset[str]]:
@@ -41,7 +66,8 @@ def open_adapters(
 
     serving = Serving(prompt_hashes=prompt_hashes, embedder=embedder, store_schema=STORE_SCHEMA)
     return AdapterSet(
-        root,
+        Path(named or store / FOLDER),
+        shared=shared,
         alias=alias,
         host=host,
         serving=serving,

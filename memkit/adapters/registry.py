@@ -6,7 +6,8 @@
     <root>/.incoming-…          being published; .trash-… being removed
 
 Several processes share it. An adapter appears by a rename, an alias moves in one transaction that compares first, so a
-crash at any moment leaves the registry as it was before the step or after it.
+crash at any moment leaves the registry as it was before the step or after it. A fleet keeps all of it in its database
+(`shared.py`), and each machine in such a folder what it has fetched.
 """
 
 from __future__ import annotations
@@ -15,22 +16,30 @@ import os
 import re
 import secrets
 import shutil
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memkit.adapters._files import copy_durable, sync_folder
 from memkit.adapters._inuse import InUse
 from memkit.adapters._state import ANY, Expected, RegistryState
+from memkit.adapters._tables import FileTables
 from memkit.adapters.plan import AliasState, Route, Routes
+from memkit.adapters.shared import SharedAdapters
 from memkit.errors import AdapterRejected, InvalidConfig, InvalidInput, NotFound
 from memkit.inputs import path_of
 from memkit.seams.clock import Clock, SystemClock
 
+if TYPE_CHECKING:
+    from memkit.adapters.manifest import Manifest
+
 __all__ = ["ANY", "Expected", "GcReport", "RegisteredAdapter", "Registry"]
 
+STATE = "registry.sqlite"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _ALIAS = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _STALE_S = 3600.0
@@ -66,7 +75,7 @@ class GcReport:
 class Registry:
     """Thread-safe; any number per folder, in any number of processes."""
 
-    def __init__(self, root: Path | str, *, clock: Clock | None = None) -> None:
+    def __init__(self, root: Path | str, *, clock: Clock | None = None, shared: SharedAdapters | None = None) -> None:
         self.root = Path(root)
         try:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -77,7 +86,9 @@ class Registry:
                 fix="name a folder that this user may write, or leave adapters= out",
             ) from None
         self._clock = clock or SystemClock()
-        self._state = RegistryState(self.root / "registry.sqlite")
+        self._shared, self._fetching = shared, threading.Lock()
+        self._tables = shared or FileTables(self.root / STATE)
+        self._state = RegistryState(self._tables)
         self.in_use = InUse(self.root / ".in-use")
 
     # ---- adapters ------------------------------------------------------------------------------------------
@@ -90,48 +101,69 @@ class Registry:
         source = path_of(source, "the folder to publish")
         manifest = inspect(source).manifest
         target = self.root / manifest.digest
-        if target.is_dir():
-            inspect(target, expected=manifest.digest)
-            return manifest.digest
+        if not target.is_dir():
+            with self._incoming(manifest.digest) as staging:
+                for name in sorted(manifest.files):
+                    copied = copy_durable(source / name, staging / name)
+                    if copied != manifest.files[name].model_dump():
+                        raise AdapterRejected(
+                            f"{name} changed while it was published", fix="publish again", reason="hash_mismatch"
+                        )
+                copy_durable(source / MANIFEST, staging / MANIFEST)
+        inspect(target, expected=manifest.digest)
+        if self._shared is not None:
+            self._shared.put(target, manifest)
+        return manifest.digest
+
+    @contextmanager
+    def _incoming(self, digest: str) -> Generator[Path]:
+        """A folder to fill. It has its name once it is verified."""
+        from memkit.adapters.verify import inspect
+
         staging = self.root / f".incoming-{secrets.token_hex(8)}"
         staging.mkdir()
         try:
-            for name in sorted(manifest.files):
-                copied = copy_durable(source / name, staging / name)
-                if copied != manifest.files[name].model_dump():
-                    raise AdapterRejected(
-                        f"{name} changed while it was published", fix="publish again", reason="hash_mismatch"
-                    )
-            copy_durable(source / MANIFEST, staging / MANIFEST)
-            inspect(staging, expected=manifest.digest)
+            yield staging
+            inspect(staging, expected=digest)
             for file in staging.iterdir():
                 file.chmod(0o444)
             sync_folder(staging)
             with suppress(OSError):  # another publisher of the same bytes may have been faster
-                os.rename(staging, target)
+                os.rename(staging, self.root / digest)
             sync_folder(self.root)
         finally:
             _remove(staging)
-        inspect(target, expected=manifest.digest)
-        return manifest.digest
+
+    def take_all(self, other: Registry) -> None:
+        """Adapters, aliases and taints of another registry; aliases only where this one has none."""
+        for digest in other.digests():
+            with suppress(AdapterRejected):  # a damaged one serves nobody here either
+                self.publish(other.path(digest))
+        self._state.copy_from(other._state)
 
     def path(self, digest: str) -> Path:
         """The folder of an adapter. Digests are looked up, never joined blindly into a path."""
-        _check_str(digest, "an adapter's digest")
-        folder = self.root / digest if _DIGEST.fullmatch(digest) else None
-        if folder is None or not folder.is_dir():
-            raise NotFound(
-                f"no adapter {digest[:64]!r} in this registry",
-                why=f"{self.root} has no such folder",
-                fix="memkit adapters list shows what is there",
-            )
+        self._must_exist([digest])
+        folder = self.root / digest
+        if self._shared is not None and not folder.is_dir():
+            with self._fetching, self._incoming(digest) as staging:
+                self._shared.fetch(digest, staging)
         return folder
+
+    def manifest(self, digest: str) -> Manifest:
+        """What the adapter says of itself; no file of it is fetched for that."""
+        from memkit.adapters.verify import parse_manifest, read_manifest
+
+        self._must_exist([digest])
+        if self._shared is None or (self.root / digest).is_dir():
+            return read_manifest(self.root / digest)
+        return parse_manifest(self._shared.manifest(digest), where=digest)
 
     def find(self, name: str) -> str:
         """A digest, or the beginning of one (at least 6 characters), as people type it."""
         _check_str(name, "an adapter's digest")
         if _DIGEST.fullmatch(name):
-            self.path(name)
+            self._must_exist([name])
             return name
         matches = [known for known in self.digests() if len(name) >= 6 and known.startswith(name)]
         if len(matches) != 1:
@@ -143,6 +175,10 @@ class Registry:
         return matches[0]
 
     def digests(self) -> list[str]:
+        return self._copies() if self._shared is None else self._shared.digests()
+
+    def _copies(self) -> list[str]:
+        """What lies in this folder."""
         return sorted(entry.name for entry in os.scandir(self.root) if _DIGEST.fullmatch(entry.name))
 
     def list_known(self) -> list[RegisteredAdapter]:
@@ -154,11 +190,9 @@ class Registry:
         return [self._known(d, tuple(named.get(d, ())), tuple(taints.get(d, ()))) for d in self.digests()]
 
     def _known(self, digest: str, aliases: tuple[str, ...], tainted: tuple[str, ...]) -> RegisteredAdapter:
-        from memkit.adapters.verify import read_manifest
-
         folder = self.root / digest
         try:
-            manifest = read_manifest(folder)
+            manifest = self.manifest(digest)
         except AdapterRejected as error:
             return RegisteredAdapter(
                 digest, folder, "?", (), "", False, None, 0, aliases, tainted, str(error.details["reason"])
@@ -263,18 +297,25 @@ class Registry:
 
     def _must_exist(self, digests: Iterable[str]) -> None:
         for digest in digests:
-            self.path(digest)
+            _check_str(digest, "an adapter's digest")
+            if not _DIGEST.fullmatch(digest) or not self._has(digest):
+                raise NotFound(
+                    f"no adapter {digest[:64]!r} in this registry",
+                    why=f"{self.root} has no such folder" if self._shared is None else "the fleet's store has none",
+                    fix="memkit adapters list shows what is there",
+                )
+
+    def _has(self, digest: str) -> bool:
+        return (self.root / digest).is_dir() if self._shared is None else self._shared.has(digest)
 
     # ---- erased subjects -----------------------------------------------------------------------------------
 
     def taint(self, subject: str, only: Iterable[str] | None = None) -> list[str]:
         """Mark every adapter that learned from this (opaque) subject, or of those only some. Returns their digests."""
-        from memkit.adapters.verify import read_manifest
-
         hit: list[str] = []
         for digest in self.digests() if only is None else only:
             with suppress(AdapterRejected):
-                data = read_manifest(self.root / digest).data
+                data = self.manifest(digest).data
                 if data is not None and subject in data.subjects:
                     hit.append(digest)
         self._state.taint(hit, subject, self._clock.now().isoformat())
@@ -292,23 +333,32 @@ class Registry:
         kept: dict[str, str] = {}
         freed = 0
         for digest in self.digests():
-            with self._state.exclusive():
+            with self._state.exclusive() as tx:
                 why = self._kept_because(digest, keep, min_age_s)
                 if why:
                     kept[digest] = why
                     continue
-                folder = self.root / digest
-                freed += sum(file.stat().st_size for file in folder.iterdir())
+                freed += sum(entry.bytes for entry in self.manifest(digest).files.values())
                 removed.append(digest)
                 if dry_run:
                     continue
-                trash = self.root / f".trash-{secrets.token_hex(8)}"
-                os.rename(folder, trash)
-            _remove(trash)
-            self.in_use.forget(digest)
+                if self._shared is not None:
+                    self._shared.remove(tx, digest)
+                trash = self._set_aside(digest)
+            self._throw_away(digest, trash)
         if not dry_run:
             self._sweep()
         return GcReport(tuple(removed), kept, freed)
+
+    def _set_aside(self, digest: str) -> Path:
+        trash = self.root / f".trash-{secrets.token_hex(8)}"
+        with nullcontext() if self._shared is None else suppress(FileNotFoundError):
+            os.rename(self.root / digest, trash)
+        return trash
+
+    def _throw_away(self, digest: str, trash: Path) -> None:
+        _remove(trash)
+        self.in_use.forget(digest)
 
     def _kept_because(self, digest: str, keep: int, min_age_s: float) -> str:
         for state in self._state.aliases().values():
@@ -319,9 +369,14 @@ class Registry:
                     return f"{state.alias} can roll back to it"
         if self.in_use.is_held(digest):
             return "a process has it loaded"
-        if time.time() - (self.root / digest).stat().st_mtime < min_age_s:
+        if self._age_s(digest) < min_age_s:
             return "it was published a short while ago"
         return ""
+
+    def _age_s(self, digest: str) -> float:
+        if self._shared is not None:
+            return self._shared.age_s(digest)
+        return time.time() - (self.root / digest).stat().st_mtime
 
     def _generations(self, state: AliasState, keep: int) -> list[AliasState]:
         out: list[AliasState] = []
@@ -341,6 +396,10 @@ class Registry:
         return frozenset(digest for one in generations for digest in one.digests)
 
     def _sweep(self) -> None:
+        """What nobody finished or needs: also copies of what the fleet has removed."""
+        for digest in set(self._copies()) - set(self.digests()):
+            if not self.in_use.is_held(digest):
+                self._throw_away(digest, self._set_aside(digest))
         for entry in os.scandir(self.root):
             leftover = entry.name.startswith((".incoming-", ".trash-"))
             if leftover and time.time() - entry.stat(follow_symlinks=False).st_mtime > _STALE_S:
@@ -348,7 +407,7 @@ class Registry:
 
     def close(self) -> None:
         self.in_use.close()
-        self._state.close()
+        self._tables.close()
 
 
 def alias_name(name: str) -> str:

@@ -25,6 +25,7 @@ from memkit.roles.base import AnswerDraft, Prompt
 from memkit.seams.backbone import GenRequest, Replies
 
 log = logging.getLogger("memkit.adapters")
+SHADOW = "shadow.sqlite"
 _QUEUE = 64
 _KEEP = 10_000
 _MEND = "delete it: it holds comparisons only, and is begun anew"

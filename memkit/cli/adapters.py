@@ -5,24 +5,24 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from memkit.adapters.opening import FOLDER, open_registry
 from memkit.adapters.plan import AliasState
-from memkit.adapters.registry import ANY, Expected, RegisteredAdapter, Registry
+from memkit.adapters.registry import ANY, STATE, Expected, RegisteredAdapter, Registry
 from memkit.cli import show
-from memkit.cli.opening import place_of
 from memkit.cli.servers import DEFAULT_STORE, Store
 from memkit.errors import AdapterError, InvalidInput, NotAStore
+from memkit.inputs import is_url
 from memkit.models import JSON
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, help="Adapters in service.")
 
 NOTHING_TO_DO = 4
-REGISTRY = "registry.sqlite"
 Digest = Annotated[str, typer.Argument(help="Digest of an adapter, or its first 6 characters or more.")]
 MaybeDigest = Annotated[str | None, typer.Argument(help="Digest of an adapter, or its first 6 characters or more.")]
 Alias = Annotated[str, typer.Option("--alias", "-a", help="The name that serves.")]
@@ -66,11 +66,9 @@ def list_(store: Store = DEFAULT_STORE, json: Json = False) -> None:
 @app.command("show")
 def show_(digest: Digest, store: Store = DEFAULT_STORE, json: Json = False) -> None:
     """Everything that is recorded of an adapter: its manifest, its gates, who promoted it and when."""
-    from memkit.adapters.verify import read_manifest
-
     with _registry(store) as registry:
         found = registry.find(digest)
-        manifest = read_manifest(registry.path(found)).model_dump(mode="json")
+        manifest = registry.manifest(found).model_dump(mode="json")
         history = [
             _alias(state) for name in registry.aliases() for state in registry.history(name) if found in state.digests
         ]
@@ -90,6 +88,21 @@ def show_(digest: Digest, store: Store = DEFAULT_STORE, json: Json = False) -> N
         show.out.print(f"  [cyan]{state['alias']}[/] v{state['version']} {how} {state['at'][:16]} {state['actor']}")
     for subject in taints:
         show.out.print(f"  [red]learned from an erased user[/] {subject}")
+
+
+@app.command()
+def publish(
+    folder: Annotated[Path, typer.Argument(help="Folder of an adapter, e.g. one of another registry.")],
+    store: Store = DEFAULT_STORE,
+    json: Json = False,
+) -> None:
+    """Take an adapter into the registry. It serves nobody until it is promoted."""
+    with _registry(store) as registry:
+        digest = registry.publish(folder)
+    if json:
+        show.as_json({"digest": digest})
+    else:
+        show.out.print(f"published {digest[:12]}")
 
 
 @app.command()
@@ -266,10 +279,10 @@ def _promote(
 
 
 def _report(registry: Registry, alias: str, digest: str | None, examples: int, json: bool) -> None:
-    from memkit.adapters.shadow import ShadowLog, report
+    from memkit.adapters.shadow import SHADOW, ShadowLog, report
 
     wanted = None if digest is None else registry.find(digest)
-    compared = ShadowLog(registry.root / "shadow.sqlite").read(alias=alias)
+    compared = ShadowLog(registry.root / SHADOW).read(alias=alias)
     reports = [one for one in report(compared, examples=examples) if wanted in (None, one.candidate)]
     if json:
         show.as_json([one.to_json() for one in reports])
@@ -294,18 +307,17 @@ def _report(registry: Registry, alias: str, digest: str | None, examples: int, j
 
 @contextmanager
 def _registry(named: str) -> Generator[Registry]:
-    """The store's registry, which of one in PostgreSQL is this machine's own; `--store` may name the registry's folder
-    itself. Nothing is made where there is neither."""
-    store = place_of(named)
-    root = store if (store / REGISTRY).is_file() else store / "adapters"
-    if store == Path(named) and not (store / "memkit.json").is_file() and not (root / REGISTRY).is_file():
+    """The store's registry; `--store` may name the registry's folder itself. Nothing is made where there is neither."""
+    with closing(Registry(named) if (Path(named) / STATE).is_file() else _of_store(named)) as registry:
+        yield registry
+
+
+def _of_store(named: str) -> Registry:
+    store = Path(named)
+    if not is_url(named) and not (store / "memkit.json").is_file() and not (store / FOLDER / STATE).is_file():
         why = "it holds neither memkit.json nor adapters" if store.is_dir() else "the folder does not exist"
         raise NotAStore(f"there is no store at {store}", why=why, fix="name it with --store PATH")
-    registry = Registry(root)
-    try:
-        yield registry
-    finally:
-        registry.close()
+    return open_registry(named)
 
 
 def _expected(registry: Registry, text: str | None) -> Expected:

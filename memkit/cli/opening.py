@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +35,6 @@ def there(store: str) -> None:
             raise NotAStore(error.what, why=error.why, fix=_BEGIN) from None
     elif not (Path(store) / "memkit.json").exists():
         raise NotAStore(f"there is no store at {store}", fix=_BEGIN)
-
-
-def place_of(store: str) -> Path:
-    """The folder of a store, or the one that this machine keeps beside a database."""
-    if not is_url(store):
-        return Path(store)
-    with closing(_look_at(store)) as journal:
-        return journal.place
 
 
 def _look_at(store: str) -> Journal:

@@ -98,6 +98,11 @@ class Journal(JournalReader):
         return self
 
     @property
+    def shared_engine(self) -> Engine | None:
+        """Of a store that other machines have, too: what they are to share lies there."""
+        return self._engine if self.is_shared else None
+
+    @property
     def worker_id(self) -> str:
         """Who claims: this journal in this process. A forked child gets its own."""
         if self._worker_id is None:

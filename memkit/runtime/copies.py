@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memkit.adapters.opening import FOLDER
 from memkit.errors import InvalidInput, NotAStore, StoreDamaged
 from memkit.journal import Journal, disk
 from memkit.runtime.portability import refuse_inside
@@ -24,8 +25,6 @@ from memkit.store import SEALED
 
 if TYPE_CHECKING:
     from memkit.runtime.runtime import Runtime
-
-ADAPTERS = "adapters"
 
 
 def backup(runtime: Runtime, path: Path) -> int:
@@ -57,7 +56,7 @@ def _copy(journal: Journal, source: Path, path: Path) -> int:
     with _written_aside(path) as aside:
         (aside / disk.LOCKS).mkdir()
         journal.copy_to(aside / disk.JOURNAL)
-        for name in (SEALED, ADAPTERS):
+        for name in (SEALED, FOLDER):
             if (source / name).is_dir():
                 _copy_folder(source / name, aside / name)
         disk.write_marker(aside, journal.store_id)
@@ -65,19 +64,12 @@ def _copy(journal: Journal, source: Path, path: Path) -> int:
             return made.last_seq()
 
 
-def copy_aside(source: Path, target: Path) -> None:
-    """A folder that is whole once it is there; one that is there already stays."""
-    if source.is_dir() and not target.exists():
-        with _written_aside(target, made=False) as aside:
-            _copy_folder(source, aside)
-
-
 def open_journal(path: Path, *, read_only: bool = False) -> Journal:
     return Journal.open(path, clock=SystemClock(), ids=RandomIds(), read_only=read_only)
 
 
 @contextmanager
-def _written_aside(path: Path, *, made: bool = True) -> Generator[Path]:
+def _written_aside(path: Path) -> Generator[Path]:
     """Renamed to `path` once it is whole."""
     aside = path.parent / f".memkit-{secrets.token_hex(8)}.part"
     try:
@@ -85,7 +77,7 @@ def _written_aside(path: Path, *, made: bool = True) -> Generator[Path]:
             raise InvalidInput(
                 f"{path} is there already", why="a backup replaces nothing", fix="name a new or an empty folder"
             )
-        aside.mkdir(parents=True) if made else aside.parent.mkdir(parents=True, exist_ok=True)
+        aside.mkdir(parents=True)
         yield aside
         for folder, _, _ in os.walk(aside):
             disk.sync_folder(Path(folder))
@@ -109,7 +101,7 @@ def _copy_folder(source: Path, target: Path) -> None:
         if entry.is_dir():
             _copy_folder(entry, target / entry.name)
         elif entry.suffix == ".sqlite":
-            _copy_database(entry, target / entry.name)
+            copy_database(entry, target / entry.name)
         elif entry.is_file():
             _copy_file(entry, target / entry.name)
 
@@ -120,7 +112,7 @@ def _copy_file(source: Path, target: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _copy_database(source: Path, target: Path) -> None:
+def copy_database(source: Path, target: Path) -> None:
     uri, closing = f"{source.resolve().as_uri()}?mode=ro", contextlib.closing
     try:
         with closing(sqlite3.connect(uri, uri=True)) as given, closing(sqlite3.connect(target)) as made:

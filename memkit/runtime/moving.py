@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memkit.adapters.opening import FOLDER, open_registry
+from memkit.adapters.shadow import SHADOW
 from memkit.errors import InvalidInput, MemkitError
 from memkit.inputs import is_url, store_of
 from memkit.journal import Journal, disk, moving
 from memkit.journal.folder import folder_tables
-from memkit.runtime.copies import ADAPTERS, copy_aside
+from memkit.runtime.copies import copy_database
 from memkit.seams.clock import RandomIds, SystemClock
 from memkit.store import SEALED, Trajectories
 
@@ -49,8 +51,17 @@ def move(source: str | Path, target: str | Path, *, say: Callable[[str], None] =
         if isinstance(there, Path):
             disk.write_marker(there, origin.store_id)
         with closing(_open(there)) as arrived:
-            copy_aside(origin.place / ADAPTERS, arrived.place / ADAPTERS)
+            _carry_adapters(here, there, origin.place / FOLDER, arrived.place / FOLDER)
     return found
+
+
+def _carry_adapters(here: str | Path, there: str | Path, left: Path, taken: Path) -> None:
+    """Adapters, aliases, taints, and what shadows decided."""
+    if is_url(here) or left.is_dir():
+        with closing(open_registry(here)) as ours, closing(open_registry(there)) as theirs:
+            theirs.take_all(ours)
+        if (left / SHADOW).is_file() and not (taken / SHADOW).exists():
+            copy_database(left / SHADOW, taken / SHADOW)
 
 
 def _carry(left: Engine, taken: Engine, sealed: Trajectories, say: Callable[[str], None]) -> Moved:

@@ -133,8 +133,7 @@ class Runtime:
         self.traces = TraceBuffer(self.journal, self.clock)
         self._explore = explore
         _OPEN.add(self)
-        self._accepted: dict[str, None] = {}
-        self._accepting = threading.Lock()
+        self._accepted, self._accepting = dict[str, None](), threading.Lock()
         if self.config.workers and self.journal.pending_count():
             self.workers.wake()  # turns that an earlier process accepted and did not live to decide
 
@@ -194,6 +193,7 @@ class Runtime:
         return open_adapters(
             self.path,
             self._adapters,
+            engine=self.journal.shared_engine,
             alias=self.alias,
             backbone=lambda: self.backbone,
             deadline_s=self.config.deadline_s,
@@ -294,7 +294,7 @@ class Runtime:
     @property
     def has_adapters(self) -> bool:
         """Looked up every time: another process may publish the first adapter while this one runs."""
-        return self._adapters is not None or os.path.isdir(f"{self.path}/adapters")
+        return self._adapters is not None or self.journal.is_shared or os.path.isdir(f"{self.path}/adapters")
 
     @property
     def uses_adapters(self) -> bool:

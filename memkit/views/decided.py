@@ -68,9 +68,9 @@ def tell_in_full(runtime: Runtime, user_id: str, decision_id: str) -> DecisionDe
 def _shadows(runtime: Runtime, user_id: str, decision_id: str) -> tuple[JSON, ...]:
     if not runtime.has_adapters:
         return ()
-    from memkit.adapters.shadow import ShadowLog
+    from memkit.adapters.shadow import SHADOW, ShadowLog
 
-    log = ShadowLog(runtime.adapters.registry.root / "shadow.sqlite")
+    log = ShadowLog(runtime.adapters.registry.root / SHADOW)
     return tuple(
         {
             "candidate": one.candidate,

@@ -112,17 +112,15 @@ def need_adapters(runtime: Runtime) -> AdapterSet:
 
 def list_adapters(adapters: AdapterSet) -> list[JSON]:
     """Newest first, each with what its manifest claims; one that is damaged says so."""
-    return [_adapter(one) for one in sorted(adapters.list(), key=lambda one: one.created_at, reverse=True)]
+    return [_adapter(adapters, one) for one in sorted(adapters.list(), key=lambda one: one.created_at, reverse=True)]
 
 
 def tell_adapter(adapters: AdapterSet, digest: str) -> JSON:
     name = adapters.registry.find(digest)
-    return next(_adapter(one) for one in adapters.list() if one.digest == name)
+    return next(_adapter(adapters, one) for one in adapters.list() if one.digest == name)
 
 
-def _adapter(known: RegisteredAdapter) -> JSON:
-    from memkit.adapters.verify import read_manifest
-
+def _adapter(adapters: AdapterSet, known: RegisteredAdapter) -> JSON:
     told: JSON = {
         "digest": known.digest,
         "kind": known.kind,
@@ -138,7 +136,7 @@ def _adapter(known: RegisteredAdapter) -> JSON:
     }
     if known.damaged:
         return told
-    manifest = read_manifest(known.path).model_dump(mode="json")
+    manifest = adapters.registry.manifest(known.digest).model_dump(mode="json")
     return told | {name: manifest[name] for name in ("gates", "base", "data", "training", "evaluation", "notes")}
 
 

@@ -11,7 +11,7 @@ import typer
 
 from memkit.cli import show
 from memkit.errors import InvalidInput
-from memkit_train.cli.common import DEFAULT_STORE, NOTHING, REFUSED, Json, Store, open_source, registry_beside
+from memkit_train.cli.common import DEFAULT_STORE, NOTHING, REFUSED, Json, Store, open_registry, open_source
 
 app = typer.Typer(
     name="memkit-train",
@@ -103,7 +103,6 @@ def compare(
     json: Json = False,
 ) -> None:
     """What would adapter B have decided where A decided? A readable diff over logged states."""
-    from memkit.adapters import Registry
     from memkit.backbones.hf import HFBackbone
     from memkit.embedders import make_embedder
     from memkit_train.cli.progress import progress
@@ -117,10 +116,9 @@ def compare(
         served = source.served_with
         env = Env(make_embedder(embedder), replace(served, mode=mode or served.mode))
         states = states_of(source, env, limit=limit, seed=seed)
-        beside = registry or registry_beside(store, source)
     if not states:
         _nothing("the log holds no decided turn")
-    known = Registry(beside)
+    known = open_registry(registry, store)
     try:
         with HFBackbone(model, threads=1) as backbone, progress(json) as tick:
             policies = [Policy(backbone, _loaded(backbone, known, name), name=name) for name in (a, b)]
@@ -224,12 +222,11 @@ def ranker(
     json: Json = False,
 ) -> None:
     """Learn the retrieval weights from what answers cited. Exit code 3: not shown to be better on other users."""
-    from memkit.adapters import Registry
     from memkit_train.log.splits import Split
     from memkit_train.ranker.learn import learn
 
     with open_source(store) as source:
-        home = Registry(registry or registry_beside(store, source))  # only now: it makes its folder
+        home = open_registry(registry, store)  # only now: it makes its folder
         try:
             found = learn(
                 source, home, split=Split(seed, heldout_share), now=datetime.now(UTC), seed=seed, embedder=embedder

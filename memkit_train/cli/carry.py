@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from memkit.cli import show
-from memkit_train.cli.common import DEFAULT_STORE, NOTHING, Json, Store, open_source, registry_beside
+from memkit_train.cli.common import DEFAULT_STORE, NOTHING, Json, Store, open_registry, open_source
 
 
 def export(
@@ -74,16 +75,12 @@ def unbundle(
     """Take the trained adapter out of a bundle and publish it in this store's registry. Nothing is promoted."""
     import tempfile
 
-    from memkit.adapters import Registry
     from memkit_train.log.bundle import take_adapter
 
     with open_source(store) as source, tempfile.TemporaryDirectory() as room:
         adapter = take_adapter(bundle, source, Path(room) / "adapter")
-        registry = Registry(registry_beside(store, source))  # only now: it makes its folder
-        try:
+        with closing(open_registry(None, store)) as registry:  # only now: it makes its folder
             digest = registry.publish(adapter)
-        finally:
-            registry.close()
     if json:
         show.as_json({"digest": digest})
     else:

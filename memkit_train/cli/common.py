@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from memkit.inputs import is_url, store_of
+from memkit.adapters import Registry
+from memkit.inputs import store_of
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Store = Annotated[
@@ -27,6 +28,8 @@ def open_source(store: str | Path) -> Any:
     return BundleSource(path) if isinstance(path, Path) and (path / MANIFEST).is_file() else StoreSource(path)
 
 
-def registry_beside(store: str, source: Any) -> Path:
-    """The folder of adapters of a store; of one in PostgreSQL, this machine's own."""
-    return (source.path if is_url(store) else Path(store)) / "adapters"
+def open_registry(named: Path | None, store: str) -> Registry:
+    """The folder that is named, else the store's own."""
+    from memkit.adapters.opening import open_registry as of_store
+
+    return of_store(store) if named is None else Registry(named)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from contextlib import suppress
 
 from memkit.adapters import Registry
-from memkit.adapters.verify import read_manifest
 from memkit.errors import AdapterRejected, NotFound
 from memkit_train.errors import Leakage
 from memkit_train.retrain.collect import open_source, sides
@@ -19,7 +18,7 @@ def list_taught(registry: Registry, digest: str | None, store_id: str) -> set[st
     with suppress(NotFound, AdapterRejected):
         while digest is not None and digest not in seen:
             seen.add(digest)
-            manifest = read_manifest(registry.path(digest))
+            manifest = registry.manifest(digest)
             if manifest.data is not None and manifest.data.store_id == store_id:
                 found.update(manifest.data.subjects)
             digest = manifest.training.parent

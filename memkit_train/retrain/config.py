@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from memkit.errors import InvalidConfig
-from memkit.inputs import is_url, store_of
+from memkit.inputs import store_of
 from memkit.models import JSON
 from memkit_train.gate.checks import Limits
 from memkit_train.retrain.gone import refuse_gone
@@ -30,13 +30,13 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 class DataConfig(Section):
     store: Annotated[str | Path | None, AfterValidator(lambda given: given and store_of(given))] = None
-    """Folder of a memkit store, or postgresql://… (then name a `registry`) …"""
+    """Folder of a memkit store, or postgresql://… …"""
     bundle: Path | None = None
     """… or of a bundle of one …"""
     world: str | None = None
     """… or, for online training, a generated world: `closed,count=64,seed=1,sessions=8,probes=8`."""
     registry: Path | None = None
-    """Where adapters are published. None: the store's own, or `registry` in the output folder for a bundle."""
+    """Folder where adapters are published. None: the store's own, or `registry` in the output folder for a bundle."""
     roles: Annotated[tuple[TrainedRole, ...], Field(min_length=1)] = ("extractor", "manager")
     heldout_share: Share = 0.2
     split_seed: int = 0
@@ -56,8 +56,6 @@ class DataConfig(Section):
     def _one_source(self) -> DataConfig:
         if sum(one is not None for one in (self.store, self.bundle, self.world)) != 1:
             raise ValueError("name either `store` or `bundle` (or `world`, for online training)")
-        if is_url(self.store) and self.registry is None:
-            raise ValueError("name a `registry`: adapters are files, and a database holds none")
         return self
 
     @property

@@ -259,19 +259,17 @@ def _damaged(file: Path, error: Exception) -> InvalidConfig:
 
 
 def _parent(config: TrainConfig, folder: Path) -> list[PlanFinding]:
-    from memkit.adapters import Registry
-    from memkit.adapters.verify import read_manifest
     from memkit.backbones.hf import checkpoint
-    from memkit_train.retrain.stages import parent_of, registry_path
+    from memkit_train.retrain.stages import has_registry, open_registry, parent_of
 
-    if not registry_path(config).is_dir():
+    if not has_registry(config):
         return []
-    registry = Registry(registry_path(config))
+    registry = open_registry(config)
     try:
         named = parent_of(registry, config)
         if named is None:
             return []
-        manifest = read_manifest(registry.path(named))
+        manifest = registry.manifest(named)
         if manifest.base is not None and manifest.base.digest != checkpoint.weight_digest(folder):
             return [
                 PlanFinding(

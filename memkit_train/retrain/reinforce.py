@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from memkit.adapters import Registry
 from memkit.embedders import make_embedder
 from memkit_train.credit.assign import learn_topics
 from memkit_train.files.run_folder import RunFolder, Tick
@@ -15,7 +14,7 @@ from memkit_train.replay.served_with import served_with
 from memkit_train.retrain.collect import open_source, sides, validation
 from memkit_train.retrain.config import TrainConfig
 from memkit_train.retrain.gather import gather
-from memkit_train.retrain.stages import parent_of, registry_path
+from memkit_train.retrain.stages import open_registry, parent_of
 from memkit_train.rl.run import Machine, Polished, polish
 from memkit_train.rl.settings import OnlineSettings
 from memkit_train.rl.talks import Talk, of_log
@@ -29,7 +28,7 @@ def learn(
     found = gather(config)
     parent = None
     if config.data.world is None or config.data.registry is not None:
-        registry = Registry(registry_path(config))
+        registry = open_registry(config)
         try:
             if not resume or "parent" not in run.record:  # another promotion meanwhile changes nothing
                 trained = config.data.model_copy(update={"roles": config.online.roles})

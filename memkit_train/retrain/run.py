@@ -24,7 +24,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from memkit.adapters import Registry
 from memkit.adapters.manifest import CONFIG, WEIGHTS
 from memkit.embedders import make_embedder
 from memkit.engine.served_with import ROLES
@@ -50,9 +49,9 @@ from memkit_train.retrain.stages import (
     amend_blamed,
     describe_training,
     material,
+    open_registry,
     parent_of,
     probe_pairs,
-    registry_path,
     train,
 )
 from memkit_train.rows import GOOD, AnyRow, list_chosen, list_written
@@ -147,7 +146,7 @@ def reinforce(
 def judge(config: TrainConfig, adapter: str, *, tick: Tick | None = None) -> Verdict:
     """An adapter (digest, its beginning, or a folder) against the parent on held-out users, without training."""
     open_source(config).close()  # before a registry is made beside a store that is not there
-    registry = Registry(registry_path(config))
+    registry = open_registry(config)
     try:
         named = None if Path(adapter).is_dir() else registry.find(adapter)
         folder = Path(adapter) if named is None else registry.path(named)
@@ -177,7 +176,7 @@ class _Retraining:
     def __init__(self, config: TrainConfig, run: RunFolder, tick: Tick | None, now: datetime, smoke: bool) -> None:
         self.config, self.run, self.tick, self.now, self.smoke = config, run, tick, now, smoke
         self.embedder = make_embedder(config.data.embedder)
-        self.registry = Registry(registry_path(config))
+        self.registry = open_registry(config)
 
     def go(self) -> RunOutcome:
         """What frozen rows are the cause of would only happen again with them, so such a run is over, and the next one

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memkit.adapters import Registry
+from memkit.adapters.opening import FOLDER
+from memkit.adapters.opening import open_registry as registry_of
 from memkit.errors import NotFound
+from memkit.inputs import is_url
 from memkit.models import JSON
 from memkit_train.files import rowfile
 from memkit_train.files.run_folder import RunFolder, Tick
@@ -109,10 +112,21 @@ def describe_training(run: RunFolder, result: AdapterResult) -> JSON:
     }
 
 
-def registry_path(config: TrainConfig) -> Path:
-    if config.data.registry is not None:
-        return config.data.registry
-    return Path(config.data.store) / "adapters" if config.data.store is not None else config.output / "registry"
+def open_registry(config: TrainConfig) -> Registry:
+    """Of the folder that is named, else the store's own."""
+    data = config.data
+    if data.registry is None and data.store is not None:
+        return registry_of(data.store)
+    return Registry(data.registry or config.output / "registry")
+
+
+def has_registry(config: TrainConfig) -> bool:
+    """Opening one makes its folder."""
+    data = config.data
+    if data.registry is None and is_url(data.store):
+        return True
+    beside = config.output / "registry" if data.store is None else Path(data.store) / FOLDER
+    return (data.registry or beside).is_dir()
 
 
 def parent_of(registry: Registry, config: TrainConfig) -> str | None:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import torch
 
-from memkit.adapters import Registry
 from memkit.adapters.promotion import promote
 from memkit.backbones.hf import HFBackbone
 from memkit_train.lab import tiny
@@ -109,7 +108,7 @@ def _retrain(config: TrainConfig) -> tuple[str | None, str]:
     done = command.retrain(config, force=True)
     if done.digest is None:
         return None, f"{done.status} ({done.why[:200]})"
-    registry = Registry(stages.registry_path(config))
+    registry = stages.open_registry(config)
     try:
         promote(registry, "production", done.digest)
     finally:

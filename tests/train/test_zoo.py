@@ -15,7 +15,6 @@ import pytest
 import torch
 
 from memkit import Memory
-from memkit.adapters import Registry
 from memkit.backbones.hf import HFBackbone, ScoreRequest
 from memkit.embedders import make_embedder
 from memkit.roles.base import ChatMessage
@@ -183,7 +182,7 @@ def publish_whatever_the_gate_said(config: TrainConfig, adapter: Path, run: Path
     with open_source(config) as source:
         wordings = dict(served_with(source, config.data).wordings)
     parts = describe_model(adapter, base, stages.probe_pairs(rows, base), ROLES, wordings=wordings, device="cpu")
-    registry = Registry(stages.registry_path(config))
+    registry = stages.open_registry(config)
     try:
         lineage = Lineage("sft", "store", 0, 1, {}, [], None, 0, {})
         made = publish(

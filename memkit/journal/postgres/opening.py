@@ -27,13 +27,24 @@ def connect(url: str, lance: Path | None, *, read_only: bool = False) -> Opened:
         with engine.read(single=True) as tx:
             row = tx.one("SELECT value FROM meta WHERE key = 'store_id'")
         store_id = str(row[0]) if row else ""
-        place = lance or engine.address.lance or _cache() / store_id
-        _take_place(place, store_id, engine.address)
+        place = _take_place(lance, store_id, engine.address)
         locks = PostgresLocks(engine, StoreLocks.attach(place / disk.LOCKS))
     except BaseException:
         engine.close()
         raise
     return Opened(engine, locks, store_id, place, str(engine.address), is_shared=True)
+
+
+def open_tables(url: str) -> tuple[PostgresEngine, Path]:
+    """The tables of a store that is there, and this machine's folder beside them."""
+    engine = database_tables(url, create=False)
+    try:
+        with engine.read(single=True) as tx:
+            row = tx.one("SELECT value FROM meta WHERE key = 'store_id'")
+        return engine, _take_place(None, str(row[0]) if row else "", engine.address)
+    except BaseException:
+        engine.close()
+        raise
 
 
 def database_tables(url: str, *, create: bool) -> PostgresEngine:
@@ -77,6 +88,12 @@ def _prepare(engine: PostgresEngine, read_only: bool) -> None:
         )
     if found == _FORMAT:
         return
+    if read_only and found:
+        raise StoreReadOnly(
+            f"{engine.address} has format {found}, and this memkit reads {_FORMAT}",
+            why="whoever only reads brings no tables up to date",
+            fix="open it once with a role that may, or have its owner run what `memkit schema` prints",
+        )
     if read_only:
         raise NotAStore(f"there is no store at {engine.address}", fix="open it without read_only=True to create one")
     try:
@@ -100,8 +117,9 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "memkit"
 
 
-def _take_place(place: Path, store_id: str, address: Address) -> None:
+def _take_place(named: Path | None, store_id: str, address: Address) -> Path:
     """The folder is that of this store, or becomes it."""
+    place = named or address.lance or _cache() / store_id
     if (kind := disk.network_filesystem(place)) is not None:
         raise StoreUnsafe(
             f"{place} lies on a network disk ({kind})",
@@ -127,3 +145,4 @@ def _take_place(place: Path, store_id: str, address: Address) -> None:
             os.replace(aside, owner)
     except OSError as error:
         raise disk.from_os_error(error, place) from error
+    return place

@@ -64,12 +64,22 @@ STEPS: Sequence[Sequence[str]] = (
         "CREATE SEQUENCE op_numbers AS bigint MINVALUE 1 CACHE 1",
     ),
     (),  # 2: memories of kind `lesson`
+    (  # 3: adapters, their aliases and taints
+        "CREATE TABLE adapters (digest text PRIMARY KEY, published_at timestamptz NOT NULL)",
+        "CREATE TABLE adapter_parts (digest text NOT NULL, name text NOT NULL, number integer NOT NULL,"
+        " data bytea NOT NULL, PRIMARY KEY (digest, name, number))",
+        "CREATE TABLE versions (alias text NOT NULL, version integer NOT NULL, routes text NOT NULL, back integer,"
+        " proved integer NOT NULL, actor text NOT NULL, action text NOT NULL, note text NOT NULL,"
+        " ungated integer NOT NULL, at text NOT NULL, PRIMARY KEY (alias, version))",
+        "CREATE TABLE taints (digest text NOT NULL, subject text NOT NULL, at text NOT NULL,"
+        " PRIMARY KEY (digest, subject))",
+    ),
 )
 """A store is of the format that is the number of steps it has taken."""
 
 _TABLES = (
     "meta|banks|optouts|intakes|idempotency|turns|ops|heads|decision_blobs|decisions|blobs|traces|feedback|erasures"
-    "|workers|op_numbers"
+    "|workers|op_numbers|adapters|adapter_parts|versions|taints"
 )
 _NAMED = re.compile(rf"\b(FROM|JOIN|INTO|UPDATE|TABLE|SEQUENCE|ON|VACUUM) ({_TABLES})\b")
 
