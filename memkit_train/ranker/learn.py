@@ -25,6 +25,7 @@ from memkit.embedders import make_embedder
 from memkit.models import JSON
 from memkit.retrieval import SIGNALS
 from memkit_train.credit.assign import Credited, credit, learn_topics
+from memkit_train.credit.fairness import thin
 from memkit_train.errors import NoRows
 from memkit_train.log.records import RankerRow
 from memkit_train.log.source import StoreSource
@@ -60,7 +61,7 @@ def learn(
     found: dict[bool, Credited] = {True: Credited(), False: Credited()}
     for episode in source.trajectories():
         found[episode.subject in set(held)].extend(credit(episode, topics, made))
-    examples = {side: ranker_examples(credited.ranker) for side, credited in found.items()}
+    examples = {side: thin(ranker_examples(credited.ranker)) for side, credited in found.items()}
     teaching = sum(one.teaches for one in examples[False])
     if teaching < MIN_EXAMPLES:
         raise NoRows(

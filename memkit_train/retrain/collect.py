@@ -13,7 +13,7 @@ from memkit.models import JSON, micros
 from memkit.seams.embedder import Embedder
 from memkit_train.chooser.logged import LoggedChoices
 from memkit_train.credit.assign import Crediting, learn_topics
-from memkit_train.credit.fairness import weigh_users
+from memkit_train.credit.fairness import thin, weigh_users
 from memkit_train.credit.inspect import need_credits, need_labels
 from memkit_train.credit.label_noise import CreditedDecision, find_doubtful
 from memkit_train.credit.labels import labels, said_at
@@ -153,7 +153,8 @@ def collect(source: StoreSource, config: TrainConfig, embedder: Embedder, *, now
         check_leaks((*found, *out.replay), (), one)
     less = weigh_users((row.user, row.weight) for row in found)
     doubts = find_doubtful([replace(one, weight=one.weight * less.get(one.user, 1.0)) for one in cases])
-    kept = (row for row in found if row.ref not in doubts)
+    kept = thin([row for row in found if row.ref not in doubts])
+    less = weigh_users((row.user, row.weight) for row in kept)
     out.rows = found = [replace(row, weight=row.weight * less[row.user]) for row in kept]
     _same_prompts(config, sampled)
     if not config.method.amends:

@@ -1,5 +1,5 @@
 """What the small manager learns from the log of an app whose field it does not know (`memkit_train.lab.field`): beside
-the same field's full labels, beside imitating itself, beside shuffled labels, with few labels, with a hostile user.
+the same field's full labels, beside imitating itself, beside shuffled labels, with few labels.
 
 Right answers are those of other users than the log's, as the app reads them from five facts. One seed with 80 users;
 `--full` has three seeds with 120.
@@ -31,7 +31,6 @@ from tests.bench._table import Row
 
 SEEDS, FIRST = 3, 11
 PANEL = 24
-HOSTILE = 1_000
 Rights = dict[str, list[float]]
 """User → which of the questions were answered rightly."""
 Change = Callable[[Trajectory], Trajectory]
@@ -59,26 +58,26 @@ def _seed(seed: int, users: int) -> Learned:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         now = log_field(folder / "store", users, seed)
-        config = load(None, _sets(folder, seed))
+        config = load(None, sets(folder, seed))
         begun = time.process_time()
-        rows, rest = _collect(config, now, lambda one: one)
-        folders = {"shipped": SHIPPED, "log": _train(folder / "log", rows, rest, seed)}
+        rows, rest = collect_changed(config, now, lambda one: one)
+        folders = {"shipped": SHIPPED, "log": train(folder / "log", rows, rest, seed)}
         cpu = time.process_time() - begun
         itself = [replace(row, label=row.taken, target=()) for row in rows]
-        folders["itself"] = _train(folder / "itself", itself, rest, seed)
-        folders["full"] = _train(folder / "full", _full(config), [], seed)
-        for name, change in (("shuffled", _Shuffling(seed)), ("few", _Fewer(seed)), ("hostile", _Hostile())):
-            folders[name] = _train(folder / name, *_collect(config, now, change), seed)
-        rights = {name: _ask(one, folder / f"panel-{name}", seed) for name, one in folders.items()}
+        folders["itself"] = train(folder / "itself", itself, rest, seed)
+        folders["full"] = train(folder / "full", _full(config), [], seed)
+        for name, change in (("shuffled", _Shuffling(seed)), ("few", _Fewer(seed))):
+            folders[name] = train(folder / name, *collect_changed(config, now, change), seed)
+        rights = {name: ask(one, folder / f"panel-{name}", seed) for name, one in folders.items()}
     return Learned(rights, cpu, len(rows))
 
 
-def _sets(folder: Path, seed: int) -> list[str]:
+def sets(folder: Path, seed: int) -> list[str]:
     sets = {"data.store": folder / "store", "data.embedder": "minilm", "data.heldout_share": 0, "model.base": "small"}
     return [f"{name}={value}" for name, value in {**sets, "method.seed": seed, "output": folder / "runs"}.items()]
 
 
-def _ask(weights: Path, store: Path, seed: int) -> Rights:
+def ask(weights: Path, store: Path, seed: int) -> Rights:
     with open_desk(store, weights) as chatbot:
         found = chatbot.serve(visits(generate_field(PANEL, seed=seed, side="panel"), "panel"))
     rights: Rights = {}
@@ -101,13 +100,13 @@ class _Changed(StoreSource):
         return map(self._change, super().trajectories(users))
 
 
-def _collect(config: TrainConfig, now: datetime, change: Change) -> tuple[list[ChoiceRow], list[ChoiceRow]]:
+def collect_changed(config: TrainConfig, now: datetime, change: Change) -> tuple[list[ChoiceRow], list[ChoiceRow]]:
     with _Changed(config.data.path, change) as source:
         found = collect(source, config, make_embedder("minilm"), now=now)
     return list_chosen(found.rows), list_chosen(found.replay)
 
 
-def _train(folder: Path, rows: Sequence[ChoiceRow], rest: Sequence[ChoiceRow], seed: int) -> Path:
+def train(folder: Path, rows: Sequence[ChoiceRow], rest: Sequence[ChoiceRow], seed: int) -> Path:
     return learn(rows, rest, None, ChooserSettings(folder, seed)).path
 
 
@@ -127,7 +126,7 @@ class _Shuffling:
         given = [episode.feedback.get(one, ()) for one in asked]
         self._order.shuffle(given)
         dealt = {one: found for one, found in zip(asked, given, strict=True) if found}
-        return replace(episode, feedback={**_of_turns(episode), **dealt})
+        return replace(episode, feedback={**labels_of_turns(episode), **dealt})
 
 
 class _Fewer:
@@ -139,30 +138,10 @@ class _Fewer:
     def __call__(self, episode: Trajectory) -> Trajectory:
         order = random.Random(f"{self._seed}/{episode.user_id}")
         kept = {one: found for one, found in episode.feedback.items() if order.random() < 1 / 3}
-        return replace(episode, feedback={**_of_turns(episode), **kept})
+        return replace(episode, feedback={**labels_of_turns(episode), **kept})
 
 
-class _Hostile:
-    """The first user calls every good answer bad and every bad one good, a thousand times."""
-
-    def __init__(self) -> None:
-        self._user = ""
-
-    def __call__(self, episode: Trajectory) -> Trajectory:
-        self._user = self._user or episode.user_id
-        if episode.user_id != self._user or not episode.answers:
-            return episode
-        told = next(found for found in episode.feedback.values() if found)[0]
-        answers, feedback = list(episode.answers), dict(_of_turns(episode))
-        for number in range(HOSTILE):
-            event = episode.answers[number % len(episode.answers)]
-            answers.append(replace(event, trace_id=f"{event.trace_id}/{number}"))
-            payload = {"reward": 0.0 if event.cited else 1.0}
-            feedback[answers[-1].trace_id] = (replace(told, trace_id=answers[-1].trace_id, payload=payload),)
-        return replace(episode, answers=tuple(answers), feedback=feedback)
-
-
-def _of_turns(episode: Trajectory) -> dict[str, tuple[object, ...]]:
+def labels_of_turns(episode: Trajectory) -> dict[str, tuple[object, ...]]:
     asked = {one.trace_id for one in episode.answers}
     return {name: found for name, found in episode.feedback.items() if name not in asked}
 
@@ -180,21 +159,18 @@ def _rows(found: Sequence[Learned]) -> list[Row]:
         Row("share of the gap to the same field's full labels", gap, "", ">= 0.6", gap >= 0.6, users),
     ]
     for name, what in (("itself", "imitating itself"), ("shuffled", "shuffled labels")):
-        gain = _gain(found, "log", name)
-        ok = 100 * gain.value >= 8 and gain.low > 0
+        above = gain(found, "log", name)
+        ok = 100 * above.value >= 8 and above.low > 0
         rows.append(
-            Row(f"points above {what}, same epochs", 100 * gain.value, "", ">= 8, interval above 0", ok, _told(gain))
+            Row(f"points above {what}, same epochs", 100 * above.value, "", ">= 8, interval above 0", ok, told(above))
         )
-    few = _gain(found, "few", "shipped")
-    rows.append(Row("one answer in ten rated: points gained", 100 * few.value, "", "> 0", few.value > 0, _told(few)))
-    lost = _gain(found, "log", "hostile")
-    note = f"{_told(lost)}, {HOSTILE} inverted labels of one user"
-    rows.append(Row("points lost to one hostile user", 100 * lost.value, "", "<= 2", 100 * lost.value <= 2, note))
+    few = gain(found, "few", "shipped")
+    rows.append(Row("one answer in ten rated: points gained", 100 * few.value, "", "> 0", few.value > 0, told(few)))
     cpu = max(one.cpu_s for one in found) / 60
     return [*rows, Row("CPU of collecting and training", cpu, "min", "<= 5", cpu <= 5, f"{found[0].taught} rows")]
 
 
-def _gain(found: Sequence[Learned], ours: str, theirs: str) -> Estimate:
+def gain(found: Sequence[Learned], ours: str, theirs: str) -> Estimate:
     sides = [
         {f"{number}/{user}": row for number, one in enumerate(found) for user, row in one.rights[name].items()}
         for name in (ours, theirs)
@@ -202,5 +178,5 @@ def _gain(found: Sequence[Learned], ours: str, theirs: str) -> Estimate:
     return difference_by_cluster(*sides)
 
 
-def _told(gain: Estimate) -> str:
-    return f"[{100 * gain.low:+.1f}, {100 * gain.high:+.1f}], {gain.clusters} users"
+def told(one: Estimate) -> str:
+    return f"[{100 * one.low:+.1f}, {100 * one.high:+.1f}], {one.clusters} users"

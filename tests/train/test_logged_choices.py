@@ -14,7 +14,7 @@ from memkit.backbones.small.shape import OPTIONS
 from memkit.embedders import make_embedder
 from memkit_train.chooser.logged import LoggedChoices
 from memkit_train.credit.assign import Crediting, learn_topics
-from memkit_train.credit.fairness import weigh_users
+from memkit_train.credit.fairness import thin, weigh_users
 from memkit_train.log.records import Credit
 from memkit_train.log.source import StoreSource
 from memkit_train.rows import ChoiceRow
@@ -105,9 +105,23 @@ def test_a_good_answer_says_that_the_part_was_rightly_kept(desk: Desk) -> None:
 
 
 def test_nobody_teaches_more_than_others() -> None:
-    usual = [(f"u{n}", 1.0) for n in range(8) for _ in range(4)]
-    loud = [("loud", 1.0)] * 1_000
+    usual = [(f"u{n}", 1.0) for n in range(40) for _ in range(12)]
+    loud = [("loud", 1.0)] * 3_000
     less = weigh_users(usual + loud)
-    assert all(less[f"u{n}"] == 1.0 for n in range(8))
-    assert 1_000 * less["loud"] <= 1.5 * 4 + 1e-9
+    assert all(less[f"u{n}"] == 1.0 for n in range(40))
+    assert 3_000 * less["loud"] == pytest.approx(0.05 * (480 + 3_000 * less["loud"]))
+    two = weigh_users([("a", 900.0), ("b", 900.0), *((f"u{n}", 1.0) for n in range(4)), ("silent", 0.0)])
+    cut = 900 * two["a"]
+    assert cut == 900 * two["b"] == pytest.approx((2 * cut + 4) / 3)
+    assert weigh_users([("a", 5.0), ("b", 1.0)]) == {"a": 1.0, "b": 1.0}
     assert weigh_users([]) == {}
+
+
+def test_nobody_has_more_rows_than_others() -> None:
+    rows = [ChoiceRow("clause", "", str(n), (), 0, user="loud" if n % 2 else f"u{n % 40}") for n in range(800)]
+    kept = thin(rows)
+    assert [one for one in kept if one.user != "loud"] == [one for one in rows if one.user != "loud"]
+    mine = [int(one.second) for one in kept if one.user == "loud"]
+    assert len(mine) / len(kept) == pytest.approx(2 / 21, abs=0.01)
+    assert max(mine) > 700
+    assert min(mine) < 100
