@@ -313,6 +313,12 @@ class AsyncMemory:
 
         return UserMemory(self, user_id, agent_id)
 
+    def principal(self, user_id: str, *, roles: Iterable[str] = ()) -> Any:
+        """Calls made as somebody, in spaces that several share; all but `space` are awaited."""
+        from memkit.principal import InThreads
+
+        return InThreads(self._run, self._memory.principal(user_id, roles=roles))
+
     @verb
     async def users(self) -> Names:
         return await self._run(self._memory.users)

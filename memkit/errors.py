@@ -10,6 +10,7 @@ MemkitError
 │   ├── LimitExceeded              a documented size limit
 │   └── WrongName (TypeError, AttributeError)  a misspelt verb or argument; names ours
 ├── NotFound (LookupError)         no such memory, trace, op or turn in this scope
+├── NotAllowed                     the principal has no grant for it in this space
 ├── Conflict
 │   ├── RevisionConflict           expected_revision is not the current one
 │   ├── DuplicateMemory            another live memory of the bank has this very content
@@ -100,6 +101,9 @@ class WrongName(InvalidInput, TypeError, AttributeError): ...
 
 
 class NotFound(MemkitError, LookupError): ...
+
+
+class NotAllowed(MemkitError): ...
 
 
 class Conflict(MemkitError): ...

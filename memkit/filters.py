@@ -2,7 +2,8 @@
 `memkit.store.compile`. Nothing is ever spliced into a query text, so every value is literal.
 
 A filter is a mapping. Its keys are columns or `metadata.a.b`; its values are plain values (`$eq`) or mappings of
-operators; everything in it must hold. A memory without the named metadata matches only `$ne`. `True` is not `1`.
+operators; everything in it must hold. `$contains` asks a list in the metadata for one member. A memory without the
+named metadata matches only `$ne`. `True` is not `1`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, Literal, cast
 from memkit.errors import InvalidFilter, InvalidTime
 from memkit.models import MemoryRecord
 
-Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in"]
+Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$contains"]
 ColumnType = Literal["text", "time", "number", "flag"]
 Scalar = str | int | float | bool | datetime | None
 
@@ -37,7 +38,7 @@ COLUMNS: Mapping[str, ColumnType] = {
     "seq": "number",
     "trainable": "flag",
 }
-OPERATORS: tuple[Operator, ...] = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in")
+OPERATORS: tuple[Operator, ...] = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$contains")
 MAX_TERMS = 256
 """LanceDB's parser kills the whole process at about 50,000 terms; nobody needs hundreds."""
 MAX_VALUES = 10_000
@@ -69,6 +70,9 @@ class Term:
                 return not _same(found, self.value)
             case "$in":
                 return any(_same(found, value) for value in cast("tuple[Scalar, ...]", self.value))
+            case "$contains":
+                members = cast("Sequence[Any]", found) if isinstance(found, list | tuple) else ()
+                return any(_same(member, self.value) for member in members)
             case _:
                 return _ordered(self.operator, found, self.value)
 
@@ -135,6 +139,8 @@ def _term(column: str, path: tuple[str, ...], operator: Operator, value: Any) ->
         if len(members) > MAX_VALUES:
             raise _invalid(f"$in on {column!r} has {len(members)} values", f"at most {MAX_VALUES} are allowed")
         return Term(column, path, operator, tuple(_value(column, path, operator, member) for member in members))
+    if operator == "$contains" and not path:
+        raise _invalid(f"$contains on {column!r} asks no list", "lists are in the metadata: metadata.<name>")
     return Term(column, path, operator, _value(column, path, operator, value))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeGuard, TypeVar, cast
 
 from memkit.errors import InvalidInput, InvalidScope, InvalidText, InvalidTime, LimitExceeded, WrongName
-from memkit.models import KEEP_TURNS, Origin
+from memkit.models import KEEP_TURNS, SPACE, Origin
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,8 +57,17 @@ ORIGINS: dict[str, Origin] = {
 Messages = "str | Message | Mapping[str, Any] | Sequence[str | Message | Mapping[str, Any]]"
 
 
+class Admitted(str):
+    """The owner id of a space, made by the gate alone (`memkit.runtime.rights`) for one call that it lets through."""
+
+    __slots__ = ()
+
+
 def scope_id(value: Any, name: str) -> str:
-    """A literal id: any non-empty string of at most 512 bytes without NUL or surrogates. Never trimmed or folded."""
+    """A literal id: any non-empty string of at most 512 bytes without NUL or surrogates. Never trimmed or folded. What
+    owns the memories of a space is named by nobody but the gate."""
+    if isinstance(value, Admitted):
+        return str(value)
     if not isinstance(value, str):
         raise InvalidScope(
             f"{name} must be a string, not {type(value).__name__}",
@@ -72,6 +81,12 @@ def scope_id(value: Any, name: str) -> str:
             f"{name} holds a NUL byte or a lone surrogate",
             why="such ids cannot be stored and compared exactly",
             fix="encode or hash the id first",
+        )
+    if value.startswith(SPACE):
+        raise InvalidScope(
+            f"{name} begins with the sign that marks spaces (U+001D)",
+            why="a space is reached as somebody who has a grant there",
+            fix="use memory.principal(user_id).space(name)",
         )
     if len(value.encode()) > MAX_ID_BYTES:
         raise InvalidScope(

@@ -22,6 +22,7 @@ from memkit.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from memkit.adapters import AdapterSet
+    from memkit.principal import Principal
     from memkit.runtime.open_bank import OpenBank
     from memkit.user import UserMemory
     from memkit.views import Views
@@ -369,6 +370,13 @@ class Memory(Upkeep):
         from memkit.user import UserMemory
 
         return UserMemory(self, scope_id(user_id, "user_id"), agent_id)
+
+    @verb
+    def principal(self, user_id: str, *, roles: Iterable[str] = ()) -> Principal:
+        """Calls made as somebody, in spaces that several share. roles: those in which the app knows the caller."""
+        from memkit.principal import Principal
+
+        return Principal(self, self._runtime.alive, user_id, roles)
 
     @verb
     def bank(self, *, user_id: str, agent_id: str | None = None) -> OpenBank:

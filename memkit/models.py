@@ -32,6 +32,9 @@ WORDS_NOT_KEPT = 'the words were not kept (keep_turns="none")'
 
 JSON = dict[str, Any]
 
+SPACE = "\x1d"
+"""How the owner ids of spaces begin; alone, the id under which the grants are kept. No caller can name either."""
+
 
 def to_json(value: Any) -> str:
     """The one canonical JSON: sorted keys, no blanks, non-ASCII kept. Hashes are taken over this."""

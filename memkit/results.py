@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from memkit.models import JSON, Action, MemoryRecord, Op, Origin, Status, Turn, brief
 
@@ -74,6 +74,33 @@ class Answer:
     """The memories that the model selected before it answered."""
     trace_id: str
     abstained: bool = False
+
+
+Right = Literal["read", "write", "share", "forget"]
+RIGHTS: tuple[Right, ...] = ("read", "write", "share", "forget")
+"""What may be granted in a space: to find memories; to add, change and end them; to grant, and to take memories into
+another space; to destroy what others said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Who may do what in a space."""
+
+    space: str
+    right: Right
+    to: str
+    is_role: bool = False
+    """Whether `to` is a role, and no user."""
+    until: datetime | None = None
+    by: str = field(default="", compare=False)
+    grant_id: str = field(default="", compare=False)
+
+    @property
+    def key(self) -> tuple[str, str, bool]:
+        return self.right, self.to, self.is_role
+
+    def holds(self, now: datetime) -> bool:
+        return self.until is None or now < self.until
 
 
 class Page(list[MemoryRecord]):

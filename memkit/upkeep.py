@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memkit.inputs import path_of, scope_id, verb
+from memkit.models import SPACE
 from memkit.results import EraseReceipt, Imported, Problem
 from memkit.runtime import care, erasure, writes
 
@@ -23,7 +24,7 @@ class Upkeep:
 
     @verb
     def users(self) -> Names:
-        return [info.user_id for info in self._runtime.alive().journal.users()]
+        return [info.user_id for info in self._runtime.alive().journal.users() if not info.user_id.startswith(SPACE)]
 
     @verb
     def erase(

@@ -29,7 +29,7 @@ LAYERS = (
     {"journal", "store", "backbones", "adapters"},
     {"runtime"},
     {"views"},
-    {"upkeep", "memory", "async_memory", "user"},
+    {"upkeep", "memory", "async_memory", "user", "principal"},
     {"cli", "__main__"},
 )
 LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}

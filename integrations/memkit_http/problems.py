@@ -11,6 +11,7 @@ _STATUSES: tuple[tuple[type[MemkitError], int], ...] = (
     (errors.LimitExceeded, 413),
     (errors.InvalidInput, 400),
     (errors.NotFound, 404),
+    (errors.NotAllowed, 403),
     (errors.Conflict, 409),
     (errors.NotAStore, 404),
     (errors.EmbedderMismatch, 409),

@@ -12,7 +12,7 @@ from typing import Any, cast, get_args
 from memkit.errors import InvalidInput
 from memkit.inputs import aware, scope_id, text_of, whole_number
 from memkit.journal.records import TraceKind
-from memkit.models import JSON, Action, Kind, Origin, Status, digest, to_json
+from memkit.models import JSON, SPACE, Action, Kind, Origin, Status, digest, to_json
 
 Check = Callable[[Any, str], object]
 
@@ -194,7 +194,14 @@ def _blobs(value: Any, name: str) -> None:
             raise _refused(f"{name}.{key[:64]}", "is not named by the sha256 of its text")
 
 
-_BANK = _object({"user_id": scope_id, "agent_id": _or_empty(scope_id)})
+def _owner(value: Any, name: str) -> str:
+    """A user, a space, or whoever has the grants of all spaces."""
+    if isinstance(value, str) and value.startswith(SPACE):
+        return value if value == SPACE else SPACE + scope_id(value[len(SPACE) :], name)
+    return scope_id(value, name)
+
+
+_BANK = _object({"user_id": _owner, "agent_id": _or_empty(scope_id)})
 
 _TURN = _object(
     {

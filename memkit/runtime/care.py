@@ -16,7 +16,7 @@ from memkit.embedders.recorded import Recorded
 from memkit.errors import EmbedderError, EmbedderMismatch, InvalidInput, MemkitError, StoreDamaged
 from memkit.inputs import scope_id
 from memkit.journal.disk import BEHIND
-from memkit.models import JSON, MEMORIES, Bank, MemoryRecord
+from memkit.models import JSON, MEMORIES, SPACE, Bank, MemoryRecord
 from memkit.ops import BankState
 from memkit.results import Page, ParkedTurn, Problem, ToldDecision
 from memkit.runtime.earlier_words import keep_earlier_turns
@@ -101,9 +101,9 @@ def set_trainable(runtime: Runtime, bank: Bank, agent_id: str | None, value: boo
 
 def stats(runtime: Runtime) -> dict[str, Any]:
     journal = runtime.journal
-    users = journal.users()
+    users = [info for info in journal.users() if info.user_id != SPACE]
     return {
-        "users": len(users),
+        "users": sum(not info.user_id.startswith(SPACE) for info in users),
         "memories": sum(info.memories for info in users),
         "turns": sum(info.turns for info in users),
         "pending": journal.pending_count(),

@@ -31,6 +31,9 @@ class ReadRequest:
     as_of: AS_OF = None
     expand: str | None = None
     min_score: float | None = None
+    owners: tuple[str, ...] = ()
+    """Of several banks that are read as one, which leaves no trace: what is forgotten in one of them must not stay in
+    the records of another."""
 
     @classmethod
     def of(

@@ -76,7 +76,7 @@ class Asking:
         scored = self._relevant(scored, ask.min_score)
         trace_id = self._ids.new("s")
         self._trace("search", trace_id, ask, live, scored, selection)
-        return Hits(self._hits(ask, scored), trace_id=trace_id)
+        return Hits(self._hits(ask, scored), trace_id="" if ask.owners else trace_id)
 
     def context(self, ask: ReadRequest, max_tokens: int) -> ContextBlock:
         live, scored, selection = self._rank(ask, serve_people)
@@ -98,7 +98,8 @@ class Asking:
         told = [{"id": one.record.id, "revision": one.record.revision} for one in always]
         more = {"max_tokens": max_tokens} | ({"core": told} if told else {})
         self._trace("context", trace_id, ask, live, served, more | selection)
-        return ContextBlock(block.text, trace_id=trace_id, hits=self._hits(ask, [*served, *always]))
+        hits = self._hits(ask, [*served, *always])
+        return ContextBlock(block.text, trace_id="" if ask.owners else trace_id, hits=hits)
 
     def profile(self, ask: ReadRequest) -> list[MemoryRecord]:
         live, _, _ = self._rank(ask)
@@ -237,14 +238,14 @@ class Asking:
         self, ask: ReadRequest, serving: Callable[..., list[Scored]] = serve
     ) -> tuple[LiveBank, list[Scored], JSON]:
         """The bank, its best rows, and what the trace says of how they were ranked."""
-        if ask.as_of is None:
-            live = self._reader.scope(ask.user_id, ask.agent_id)
+        if ask.as_of is not None:
+            found = [self._reader.as_of(ask.user_id, ask.agent_id, ask.as_of)]
         else:
-            live = self._reader.as_of(ask.user_id, ask.agent_id, ask.as_of)
+            found = [self._reader.scope(owner, ask.agent_id) for owner in ask.owners or (ask.user_id,)]
         weights = self._weights(ask.user_id)
         selection: JSON = {"ranker": weights.digest if weights else "default"}
-        if isinstance(live, LiveBank) and not len(live):
-            return live, [], selection
+        if all(isinstance(one, LiveBank) and not len(one) for one in found):
+            return LiveBank.join([one for one in found if isinstance(one, LiveBank)]), [], selection
         (vector,) = embed_queries(self._embedder, [ask.text])
         now = ask.as_of if isinstance(ask.as_of, datetime) else self._clock.now()
         query = Query(
@@ -256,9 +257,13 @@ class Asking:
             session_id=ask.session_id,
             now=now,
         )
-        if not isinstance(live, LiveBank):
-            size, live = len(live), live.narrow(ask.text, vector, ask.kinds, _within(ask))
-            selection |= {"preselected": len(live), "of": size}
+        parts: list[LiveBank] = []
+        for one in found:
+            if not isinstance(one, LiveBank):
+                size, one = len(one), one.narrow(ask.text, vector, ask.kinds, _within(ask))
+                selection |= {"preselected": len(one), "of": size}
+            parts.append(one)
+        live = parts[0] if len(parts) == 1 else LiveBank.join(parts)
         return live, serving(live.index, query, weights) if weights else serving(live.index, query), selection
 
     def _hits(self, ask: ReadRequest, scored: Sequence[Scored]) -> list[Hit]:
@@ -291,7 +296,7 @@ class Asking:
         *,
         durable: bool = False,
     ) -> None:
-        if not durable and not self._sampled(trace_id):
+        if ask.owners or (not durable and not self._sampled(trace_id)):
             return
         seq, now = live.seq, self._clock.now()
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from memkit.engine import implicit_feedback
 from memkit.errors import NotFound, StoreError
-from memkit.models import Bank, Turn, digest
+from memkit.models import SPACE, Bank, Turn, digest
 
 if TYPE_CHECKING:
     from memkit.journal import FeedbackRecord, Journal, Trace
@@ -40,7 +40,7 @@ class TraceBuffer:
         """Now: somebody refers to it."""
         with self._lock:
             self._waiting.append(lambda: trace)
-            if "answer" in trace.payload:
+            if "answer" in trace.payload and not trace.bank.user_id.startswith(SPACE):  # where others speak next
                 self._answered[_talk(trace.bank)] = (trace.trace_id, str(trace.payload["question"]))
                 while len(self._answered) > _TALKS:
                     self._answered.popitem(last=False)

@@ -14,7 +14,7 @@ from memkit.engine.words import row_id, words_of, words_that_end
 from memkit.errors import InvalidInput, NotFound, RevisionConflict, UndoConflict
 from memkit.inputs import aware, json_object, keep_turns_of, messages, optional_id, scope_id, text_of, whole_number
 from memkit.journal import Intake
-from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn, digest
+from memkit.models import SPACE, Bank, MemoryRecord, Op, OpDraft, Turn, digest
 from memkit.ops import Compensation, Past
 from memkit.results import AddResult
 from memkit.runtime.redaction import redacted_data, redacted_values
@@ -344,6 +344,9 @@ def make_intake(
     key = None if idempotency_key is None else scope_id(idempotency_key, "idempotency_key")
     intake_id = runtime.ids.new("i")
     kept = runtime.keep_turns if keep_turns is None else keep_turns_of(keep_turns)
+    by = (metadata or {}).get("by", "") if bank.user_id.startswith(SPACE) else ""
+    if by:
+        extra["by"] = by  # an id, which is never redacted
     turns = tuple(
         Turn(
             turn_id=f"t_{intake_id[2:]}_{position}",
@@ -353,7 +356,7 @@ def make_intake(
             role=one.role,
             text=runtime.redact_text(one.text),
             at=when or now,
-            speaker=redacted_data(runtime.redact, one.speaker),
+            speaker=redacted_data(runtime.redact, one.speaker) or (by if one.origin == "user" else ""),
             session_id=session,
             origin=one.origin,
             metadata=extra,

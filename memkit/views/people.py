@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from memkit.errors import NotFound
-from memkit.models import MEMORIES, MemoryRecord, Op
+from memkit.models import MEMORIES, SPACE, MemoryRecord, Op
 from memkit.ops import BankState
 from memkit.views.records import Chunk, Person, Remembered
 
@@ -20,6 +20,7 @@ def list_people(journal: Journal) -> list[Person]:
     found = [
         Person(one.user_id, one.agents, one.memories, one.turns, parked[one.user_id], one.last_seq, one.trainable)
         for one in journal.users()
+        if not one.user_id.startswith(SPACE)
     ]
     return sorted(found, key=lambda one: (-one.turns, one.user_id))
 

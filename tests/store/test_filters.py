@@ -174,7 +174,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 def conditions(draw: st.DrawFn) -> dict[str, Any]:
     filters: dict[str, Any] = {}
     for column in draw(st.lists(st.sampled_from(sorted(VALUES)), max_size=3, unique=True)):
-        operator = draw(st.sampled_from(OPERATORS))
+        operator = draw(st.sampled_from([one for one in OPERATORS if one != "$contains"]))  # of no column
         value = VALUES[column].filter(lambda v, op=operator: v is not None or op in ("$eq", "$ne", "$in"))
         filters[column] = {operator: draw(st.lists(value, max_size=3) if operator == "$in" else value)}
     return filters

@@ -1,0 +1,177 @@
+"""Spaces: who may do what there, by which grants, and until when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memkit import AsyncMemory, Memory
+from memkit.errors import Conflict, InvalidInput, InvalidScope, NotAllowed
+from tests.bench._rights_world import PEOPLE, SPACES, STEPS, StandingClock, Step, World
+
+SPACE_ID = "\x1dteam-a"
+
+
+def test_a_space_is_read_by_whom_a_grant_names_and_by_nobody_else(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s") as memory:
+        team = memory.principal("ana").create_space("team-a")
+        team.add("We deploy on Fridays.")
+        team.grant("read", to="ben")
+        ben = memory.principal("ben").space("team-a")
+        assert "We deploy on Fridays." in ben.context("When do we deploy?")
+        for refused in (
+            lambda: ben.add("We deploy on Mondays."),
+            lambda: ben.grant("read", to="eve"),
+            lambda: memory.principal("eve").space("team-a").search("deploy"),
+            lambda: memory.principal("eve").space("nowhere").search("deploy"),
+        ):
+            with pytest.raises(NotAllowed):
+                refused()
+        team.revoke("read", to="ben")
+        with pytest.raises(NotAllowed):
+            ben.search("deploy")
+
+
+@pytest.mark.parametrize("verb", ["search", "context", "list", "history", "erase", "export", "add", "delete_all"])
+def test_no_verb_reaches_a_space_by_an_id(tmp_path: Path, verb: str) -> None:
+    """Whatever plug or command passes it on: all of them go through the verbs."""
+    first: dict[str, Any] = {"search": ["x"], "context": ["x"], "add": ["x"], "export": [tmp_path / "out"]}
+    with Memory(tmp_path / "s") as memory:
+        memory.principal("ana").create_space("team-a").add("We deploy on Fridays.")
+        for user_id in (SPACE_ID, SPACE_ID[0]):
+            with pytest.raises(InvalidScope):
+                getattr(memory, verb)(*first.get(verb, ()), user_id=user_id)
+        assert memory.users() == []
+        assert memory.views.people() == []
+
+
+def test_a_grant_lasts_until_its_time_and_passes_on_no_more_than_was_given(tmp_path: Path) -> None:
+    clock = StandingClock()
+    soon = clock.at + timedelta(hours=1)
+    with Memory(tmp_path / "s", clock=clock) as memory:
+        team = memory.principal("ana").create_space("team-a")
+        team.grant("read", "share", to="ben", until=soon)
+        ben = memory.principal("ben").space("team-a")
+        ben.grant("read", to="carl", until=soon)
+        with pytest.raises(NotAllowed):
+            ben.grant("read", to="carl")
+        with pytest.raises(NotAllowed):
+            ben.grant("write", to="carl", until=soon)
+        clock.at = soon
+        for who in ("ben", "carl"):
+            with pytest.raises(NotAllowed):
+                memory.principal(who).space("team-a").search("deploy")
+
+
+def test_a_role_is_what_the_app_says_of_the_caller(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s") as memory:
+        memory.principal("ana").create_space("team-a").grant("read", role="legal")
+        assert memory.principal("ben", roles=["legal"]).space("team-a").list() == []
+        with pytest.raises(NotAllowed):
+            memory.principal("legal").space("team-a").list()
+        with pytest.raises(InvalidInput):
+            memory.principal("ben", roles="legal")
+
+
+def test_the_last_one_who_may_share_stays(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s") as memory:
+        team = memory.principal("ana").create_space("team-a")
+        team.grant("share", to="ben", until=datetime.now(UTC) + timedelta(days=1))
+        with pytest.raises(Conflict):
+            team.revoke(to="ana")
+        team.grant("share", to="ben")
+        team.revoke(to="ana")
+        with pytest.raises(NotAllowed):
+            team.list()
+        with pytest.raises(Conflict):
+            memory.principal("ana").create_space("team-a")
+
+
+def test_one_reads_ones_own_memories_beside_those_of_several_spaces(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s") as memory:
+        for name, text in (("a", "The printer code is 4711."), ("b", "The gate code is 1290."), ("c", "Secret 88.")):
+            space = memory.principal("ana").create_space(name)
+            space.add(text)
+            if name != "c":
+                space.grant("read", to="ben")
+        memory.add("My locker code is 5566.", user_id="ben")
+        ben = memory.principal("ben")
+        block = ben.context("Which code?")
+        assert [code for code in ("4711", "1290", "5566", "88") if code in block] == ["4711", "1290", "5566"]
+        only = ben.context("Which code?", spaces=["b"])
+        assert [code for code in ("4711", "1290", "5566") if code in only] == ["1290"]
+        assert block.trace_id == ""
+        with pytest.raises(NotAllowed):
+            ben.search("Which code?", spaces=["a", "c"])
+
+
+def test_who_said_it_goes_with_it_whatever_the_caller_claims(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s", redact="all") as memory:
+        ana = memory.principal("ana@example.com")
+        team = ana.create_space("team-a")
+        added = team.add("We deploy on Fridays.", metadata={"by": "ben", "tags": ["ops"]}, infer=False)
+        (record,) = team.list(filters={"metadata.tags": {"$contains": "ops"}})
+        assert record.id == added.ops[0].memory_id
+        assert record.metadata["by"] == "ana@example.com"
+        assert team.list(filters={"metadata.tags": {"$contains": "op"}}) == []
+
+
+def test_a_space_goes_on_after_a_restart_and_into_an_export(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s") as memory:
+        team = memory.principal("ana").create_space("team-a")
+        team.add("We deploy on Fridays.")
+        team.grant("read", to="ben")
+        memory.flush()
+        assert memory.doctor() == []
+        memory.export(tmp_path / "out.jsonl")
+    with Memory(tmp_path / "s") as memory, Memory(tmp_path / "t") as other:
+        other.import_(tmp_path / "out.jsonl")
+        for store in (memory, other):
+            assert "Fridays" in store.principal("ben").context("When do we deploy?")
+            with pytest.raises(NotAllowed):
+                store.principal("eve").space("team-a").list()
+
+
+def test_the_awaitable_twin(tmp_path: Path) -> None:
+    async def run() -> str:
+        async with AsyncMemory(tmp_path / "s") as memory:
+            team = await memory.principal("ana").create_space("team-a")
+            await team.add("We deploy on Fridays.")
+            await team.grant("read", to="ben")
+            return await memory.principal("ben").space("team-a").context("When do we deploy?")
+
+    assert "Fridays" in asyncio.run(run())
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    clock = StandingClock()
+    with Memory(tmp_path_factory.mktemp("rights") / "s", clock=clock) as memory:
+        yield memory, clock, iter(range(1_000_000))
+
+
+STEP: st.SearchStrategy[Step] = st.tuples(
+    st.sampled_from(STEPS),
+    st.integers(0, PEOPLE - 1),
+    st.integers(0, SPACES - 1),
+    st.integers(0, 63),
+    st.integers(0, 63),
+)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(STEP, min_size=5, max_size=40))
+def test_whatever_is_granted_and_done_nothing_happens_that_the_rules_do_not_allow(
+    shared: Any, steps: list[Step]
+) -> None:
+    memory, clock, numbers = shared
+    world = World(memory, clock, f"h{next(numbers)}", Counter())
+    world.play(steps)
+    assert world.wrong == []
