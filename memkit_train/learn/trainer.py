@@ -197,7 +197,7 @@ class RowTrainer(Trainer):
         logits = output.logits[0].float()
         total = logits.logsumexp(-1)
         with contextlib.nullcontext() if self.objective.entropy else torch.no_grad():
-            entropy = _entropy(logits, total)
+            entropy = entropy_of(logits, total)
         logps = (logits[batch["at"], batch["targets"]] - total[batch["at"]]) * batch["mask"]
         entropies = entropy[batch["at"]] * batch["mask"]
         if head is None:
@@ -330,7 +330,7 @@ def training_arguments(folder: Path | str, *, steps: int, learning_rate: float, 
     return TrainingArguments(output_dir=str(folder), **{**chosen, **more})
 
 
-def _entropy(logits: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+def entropy_of(logits: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
     """Of each line of logits whose logarithmic sum is `total`; some lines at a time, as each takes a vocabulary."""
     lines = max(1, LOGITS // 8 // logits.size(-1))
     parts = zip(logits.split(lines), total.split(lines), strict=True)

@@ -20,7 +20,7 @@ from memkit_train.learn.rates import FAR, Kind, rate_for
 from memkit_train.retrain.collect import SERVED, Collected, collect, open_source, sides
 from memkit_train.retrain.config import TrainConfig
 from memkit_train.retrain.rendered import list_imitated
-from memkit_train.rl.sizing import size
+from memkit_train.rl.sizing import list_typical, size
 from memkit_train.rows import list_written
 
 if TYPE_CHECKING:
@@ -32,10 +32,6 @@ FLOPS = {"cuda": 1.5e14, "cpu": 2e10}
 40 % use, and one CPU thread."""
 _PASSES = 4
 """Operations per token and parameter: forward, and backward through a frozen base."""
-_OF_HIDDEN, _OF_INNER = 36, 4
-"""Numbers that a token leaves in a layer, in widths of the stream and of the block between."""
-_OF_LOGITS = 20
-"""Bytes of a logit: itself, and what its gradient is made of."""
 _LOOKED_AT = 16
 """Steps whose sheets are laid out."""
 Level = Literal["ok", "warning", "error"]
@@ -84,7 +80,7 @@ def plan(config: TrainConfig) -> Plan:
     findings += _template(tokenizer)
     findings += _rates(config, _parameters(folder))
     if "online" in config.model_fields_set:
-        findings.append(_online(config, model, _parameters(folder), device))
+        findings.append(_online(config, folder, model, _parameters(folder), device))
     if config.data.world is not None:
         return _sized(config, device, folder, model, tokenizer, None, {"world": config.data.world}, findings)
     found, data, of_log = _log(config)
@@ -143,14 +139,24 @@ def _of_small(config: TrainConfig) -> Plan:
     return Plan(config.resolve(), data, drawn // BATCH, 0, 0, 0, *WEIGHTS_IN_ALL, 0.5, minutes, "cpu", tuple(findings))
 
 
-def _online(config: TrainConfig, model: JSON, parameters: int, device: str) -> PlanFinding:
+def _online(config: TrainConfig, folder: Path, model: JSON, parameters: int, device: str) -> PlanFinding:
     """What grpo, ppo or logo would take; `scenes` of a conversation are not known before they are read."""
+    from memkit_train.learn.footprint import measure_steps
+
     width = 4 if device == "cpu" or config.model.dtype == "float32" else 2
     found = size(config.online, model, parameters, flops=FLOPS[device], width=width)
+    step = measure_steps(
+        folder,
+        [list_typical(config.online)],
+        token_budget=config.online.token_budget,
+        gradient_checkpointing=config.method.gradient_checkpointing,
+        value_head=config.online.algorithm == "ppo",
+        **_held(config, device),
+    )
     told = (
         f"online: {found.steps} steps of {found.per_step} sampled replies, {found.played} scenes played beside them, "
-        f"about {found.cache_gb:g} GB of keys and values, at most {found.minutes:g} min on {device} with conversations "
-        "of 36 turns"
+        f"about {step / 1e9:.2g} GB and {found.cache_gb:g} GB of keys and values, at most {found.minutes:g} min on "
+        f"{device} with conversations of 36 turns"
     )
     return PlanFinding("ok", told)
 
@@ -203,7 +209,7 @@ def _sized(
         max((len(row.prompt_ids) + len(row.completion_ids) for row in rows), default=0),
         parameters,
         extra,
-        round(_memory(config, model, parameters, extra, prepared, device) / 1e9, 2),
+        round(_memory(config, folder, prepared, device) / 1e9, 2),
         round(_PASSES * tokens * parameters / FLOPS[device] / 60, 1),
         device,
         tuple(findings),
@@ -348,30 +354,31 @@ def _adapter_parameters(model: JSON, rank: int) -> int:
     return int(model.get("num_hidden_layers", 0)) * sum(rank * (a + b) for a, b in sides)
 
 
-def _memory(
-    config: TrainConfig, model: JSON, parameters: int, extra: int, prepared: Prepared | None, device: str
-) -> float:
-    """Weights, the adapter with its optimiser, and the largest sheet of the first steps: what its tokens leave in each
-    layer until gradients are computed, and its logits."""
+def _memory(config: TrainConfig, folder: Path, prepared: Prepared | None, device: str) -> int:
+    """Of the first steps, the one with the most to hold."""
+    from memkit_train.learn.footprint import measure_steps
     from memkit_train.learn.sft import imitate
-    from memkit_train.learn.sheets import lay_out
-    from memkit_train.learn.trainer import LOGITS, TOKENS
 
-    width = 4 if device == "cpu" or config.model.dtype == "float32" else 2
-    layers, hidden = model.get("num_hidden_layers", 0), model.get("hidden_size", 0)
-    vocabulary = model.get("vocab_size", 1)
-    batch, most = config.method.batch or 16, config.method.micro_batch or 16
+    method = config.method
+    batch, most = method.batch or 16, method.micro_batch or 16
     rows = [] if prepared is None else [imitate(row) for row in prepared.rows[: _LOOKED_AT * batch]]
-    sheets = [
-        sheet
-        for start in range(0, len(rows), batch)
-        for sheet in lay_out(rows[start : start + batch], tokens=TOKENS, scored=max(1, LOGITS // vocabulary), most=most)
-    ]
-    per_layer = _OF_HIDDEN * hidden + _OF_INNER * model.get("intermediate_size", 0)
-    kept = layers * hidden + per_layer if config.method.gradient_checkpointing else layers * per_layer
-    tokens = max((len(sheet.ids) for sheet in sheets), default=0)
-    scored = max((sheet.scored for sheet in sheets), default=0)
-    return parameters * width + extra * 16 + tokens * kept * width + scored * vocabulary * _OF_LOGITS
+    return measure_steps(
+        folder,
+        [rows[at : at + batch] for at in range(0, len(rows), batch)],
+        most_rows=most,
+        gradient_checkpointing=method.gradient_checkpointing,
+        **_held(config, device),
+    )
+
+
+def _held(config: TrainConfig, device: str) -> dict[str, Any]:
+    """How the model is held, and what is trained of it."""
+    import torch
+
+    from memkit_train.learn.lora import LoraSpec
+
+    named = config.model.dtype if config.model.dtype != "auto" else "float32" if device == "cpu" else "bfloat16"
+    return {"dtype": getattr(torch, named), "spec": LoraSpec(r=config.method.lora_r, alpha=config.method.lora_alpha)}
 
 
 def _device(config: TrainConfig) -> str:

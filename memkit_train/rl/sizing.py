@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 from memkit.models import JSON
 from memkit_train.rl.settings import OnlineSettings
+from memkit_train.rows import Row
 
 PROMPT, REPLY = 900, 32
 """Tokens of a decision with five memories shown under the compact grammar, with the tokenizer of a current model."""
+INSTRUCTIONS = 600
+"""Of the prompt: what every decision of a role begins with."""
 DECODE = 0.25
 """Decoding reaches this share of the throughput of a training pass: it waits for memory, not for arithmetic."""
 
@@ -45,3 +48,12 @@ def size(settings: OnlineSettings, model: JSON, parameters: int, *, flops: float
     per_token = 2 * model.get("num_hidden_layers", 0) * heads * head * width
     cache = min(settings.decode_batch, max(per_step, 1)) * (PROMPT + REPLY) * per_token
     return Size(steps, per_step, played, round(cache / 1e9, 2), round((sampled + learned) / flops / 60, 1))
+
+
+def list_typical(settings: OnlineSettings) -> list[Row]:
+    """Of a step: states of their own after instructions that all share, and different replies to each."""
+    rows: list[Row] = []
+    for state in range(settings.states if settings.learn != "episodes" else settings.talks):
+        prompt = (*[0] * INSTRUCTIONS, *[state + 1] * (PROMPT - INSTRUCTIONS))
+        rows += [Row(prompt, (reply,) * REPLY, None, 1.0) for reply in range(settings.group)]
+    return rows

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from tests.bench import _models_data as data
 from tests.bench import _models_distil as distil
+from tests.bench import _models_memory as footprint
 from tests.bench import _models_zoo as zoo
 from tests.bench._results import record
 from tests.bench._rl_lab import guarded
@@ -24,6 +25,7 @@ PARTS: Sequence[Callable[[bool], list[Row]]] = (
     zoo.sampling,
     zoo.shared_prompts,
     zoo.processes,
+    footprint.memory,
 )
 
 

@@ -9,19 +9,25 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from memkit.embedders import make_embedder
 from memkit.errors import InvalidConfig
 from memkit_train.errors import DataError
+from memkit_train.learn.footprint import measure_steps
+from memkit_train.learn.lora import LoraSpec
+from memkit_train.learn.sft import OBJECTIVE
 from memkit_train.retrain import collect
 from memkit_train.retrain import plan as planning
 from memkit_train.retrain import reinforce as command
 from memkit_train.retrain.config import TrainConfig, load
 from memkit_train.retrain.plan import plan
 from memkit_train.retrain.stages import train
-from memkit_train.rows import TokenRow
+from memkit_train.rows import Row, TokenRow
+from tests.bench._models_memory import Method, measure
 from tests.train import tiny
 from tests.train.stores import dividing_seed, lived, teacher, world
+from tests.zoo import ZOO, build
 
 EPISODES = world(8, seed=7)
 
@@ -138,3 +144,14 @@ def test_a_rate_hangs_on_the_size_of_the_model_and_a_far_one_is_told(
     assert (level, "10 times" in what) == ("warning", True)
     assert told(7_000_000_000, **{"method.lr": 2e-4}) == []
     assert told(7_000_000_000, **{"online.states": 4})[1] == ("ok", "online.lr: 1e-05, warm-up 3%, by the model's size")
+
+
+def test_memory_is_what_a_step_takes(tmp_path: Path) -> None:
+    base = build(ZOO["qwen2"], tmp_path / "base", talkative=True)
+    step = [Row(tuple(range(300, 600)), (number,) * 20, None, 1.0) for number in range(2)]
+    for checkpointing in (False, True):
+        method = Method("sft", OBJECTIVE, checkpointing=checkpointing)
+        planned = measure_steps(
+            base, [step], dtype=torch.float32, spec=LoraSpec(), gradient_checkpointing=checkpointing
+        )
+        assert planned == pytest.approx(measure(base, step, method, tmp_path / "run"), rel=0.1)
