@@ -1,8 +1,9 @@
 """A store's rows, from one engine to another: every row as it is, under its own key.
 
 `copy` makes the tables of one store those of another, whatever they hold by now: killed or repeated, it goes on where
-it was, and what changed in the source meanwhile is followed. A store that is being filled says so (`ARRIVING`), and one
-that was left refuses to be written (`Engine.forbid_writes`): at no moment do two stores take turns."""
+it was. The source notes the keys of what changes meanwhile, and `follow` brings those rows up to date. A store that is
+being filled says so (`ARRIVING`), and one that was left refuses to be written (`Engine.forbid_writes`): at no moment do
+two stores take turns."""
 
 # ruff: noqa: S608 - statements are put together from constants of this module; values travel as parameters
 
@@ -41,19 +42,42 @@ def copy(source: Engine, target: Engine, sealed: Sealed) -> Changed:
     found = Changed()
     for table, key in KEYS.items():
         for page in _pages(target, table, key):
-            wrong = _wrong(source, table, key, page)
-            if wrong:
-                with target.write(durable=False) as tx:
-                    tx.many(f"DELETE FROM {table} WHERE {' AND '.join(f'{one} = ?' for one in key)}", wrong)
-                found.removed += len(wrong)
+            found.removed += _remove(target, table, key, _wrong(source, table, key, page))
         for page in _pages(source, table, key):
-            missing = _missing(target, table, key, page)
-            if missing:
-                with target.write(durable=False) as tx:
-                    tx.many(f"INSERT INTO {table} VALUES ({','.join('?' * len(page[0]))})", missing)
-                found.written += len(missing)
+            found.written += _write(target, table, _missing(target, table, key, page))
     _fill(target, sealed)
     return found
+
+
+def follow(source: Engine, target: Engine, sealed: Sealed) -> Changed:
+    """The same for the rows alone whose keys the source noted since it was last asked (`Engine.log_changes`)."""
+    found = Changed()
+    for table, key in KEYS.items():
+        with source.write((), durable=False) as tx:
+            rows = tx.all(f"DELETE FROM changed_{table} RETURNING {', '.join(key)}")
+        noted = sorted({row for row in rows if table != "meta" or row[0] not in _OWN})
+        pages = [noted[at : at + _PAGE] for at in range(0, len(noted), _PAGE)]
+        for page in pages:
+            found.removed += _remove(target, table, key, _wrong(source, table, key, _rows(target, table, key, page)))
+        for page in pages:
+            found.written += _write(target, table, _missing(target, table, key, _rows(source, table, key, page)))
+    _fill(target, sealed)
+    return found
+
+
+def _remove(target: Engine, table: str, key: Sequence[str], wrong: Sequence[Row]) -> int:
+    if wrong:
+        with target.write(durable=False) as tx:
+            tx.many(f"DELETE FROM {table} WHERE {' AND '.join(f'{one} = ?' for one in key)}", wrong)
+    return len(wrong)
+
+
+def _write(target: Engine, table: str, rows: Sequence[Row]) -> int:
+    """A row that claims a name of another one was read after the source changed both; both are noted there."""
+    if rows:
+        with target.write(durable=False) as tx:
+            tx.many(f"INSERT INTO {table} VALUES ({','.join('?' * len(rows[0]))}) ON CONFLICT DO NOTHING", rows)
+    return len(rows)
 
 
 def finish(source: Engine, target: Engine) -> None:
@@ -123,8 +147,14 @@ def _pages(engine: Engine, table: str, key: Sequence[str]) -> Iterator[list[Row]
             yield rows
 
 
+def _rows(engine: Engine, table: str, key: Sequence[str], page: Sequence[Row]) -> list[Row]:
+    return list(_same_keys(engine, table, key, page).values())
+
+
 def _same_keys(engine: Engine, table: str, key: Sequence[str], page: Sequence[Row]) -> dict[Row, Row]:
     width = len(key)
+    if not page:
+        return {}
     keys = ",".join([f"({','.join('?' * width)})"] * len(page))
     with engine.read(single=True) as tx:
         rows = tx.all(

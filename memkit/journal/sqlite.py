@@ -29,15 +29,14 @@ from memkit.errors import (
     StoreError,
     StoreReadOnly,
 )
-from memkit.journal import codec, disk
+from memkit.journal import codec, disk, triggers
 from memkit.journal.engine import Tx, moved_error
 from memkit.journal.guard import Presence, WriteLock, busy_error, forget_parent
-from memkit.journal.schema import APPLICATION_ID, FORMAT, KEYS, MIGRATIONS, TABLES
+from memkit.journal.schema import APPLICATION_ID, FORMAT, MIGRATIONS, TABLES
 from memkit.journal.sharing import NEWEST, SharedWriter, SqliteTx
 from memkit.models import Bank
 
 _IDLE_READERS = 4
-_EVENTS = ("INSERT", "UPDATE", "DELETE")
 _MOVED = "this store was moved to "
 _LOG_BYTES = 8 << 20
 """What the log is cut to once it is folded: it grows for as long as somebody reads an old state."""
@@ -224,16 +223,20 @@ class SqliteEngine:
     # -- moving ----------------------------------------------------------------------------------------------------
 
     def forbid_writes(self, tx: Tx, moved_to: str) -> None:
-        said = f"{_MOVED}{moved_to}".replace("'", "''")
-        for table in KEYS:
-            for event in _EVENTS:
-                refusal = f"BEGIN SELECT RAISE(ABORT, '{said}'); END"
-                tx.run(f"CREATE TRIGGER IF NOT EXISTS moved_{table}_{event} BEFORE {event} ON {table} {refusal}")
+        for statement in triggers.refuse(f"{_MOVED}{moved_to}"):
+            tx.run(statement)
 
     def allow_writes(self, tx: Tx) -> None:
-        for table in KEYS:
-            for event in _EVENTS:
-                tx.run(f"DROP TRIGGER IF EXISTS moved_{table}_{event}")
+        for statement in triggers.allow():
+            tx.run(statement)
+
+    def log_changes(self, tx: Tx) -> None:
+        for statement in triggers.note():
+            tx.run(statement)
+
+    def drop_log(self, tx: Tx) -> None:
+        for statement in triggers.forget():
+            tx.run(statement)
 
     def go_on_from_rows(self, tx: Tx) -> None:
         """SQLite gives the key after the highest one."""

@@ -27,6 +27,9 @@ from memkit.store import SEALED, Trajectories
 if TYPE_CHECKING:
     from memkit.journal.engine import Engine
 
+_ROUNDS, _FEW = 10, 500
+"""Before writes are refused, what changed is copied until so little changed meanwhile."""
+
 
 @dataclass(frozen=True, slots=True)
 class Moved:
@@ -66,7 +69,22 @@ def _carry_adapters(here: str | Path, there: str | Path, left: Path, taken: Path
 
 def _carry(left: Engine, taken: Engine, sealed: Trajectories, say: Callable[[str], None]) -> Moved:
     say("copying; the store may be used meanwhile")
+    with left.write() as tx:
+        left.log_changes(tx)
+    try:
+        return _carry_noting(left, taken, sealed, say)
+    finally:
+        with contextlib.suppress(MemkitError), left.write() as tx:
+            left.drop_log(tx)
+
+
+def _carry_noting(left: Engine, taken: Engine, sealed: Trajectories, say: Callable[[str], None]) -> Moved:
     rows = moving.copy(left, taken, sealed.fetch).written
+    for _ in range(_ROUNDS):
+        caught = moving.follow(left, taken, sealed.fetch)
+        rows += caught.written
+        if caught.written + caught.removed < _FEW:
+            break
     say(f"{rows} rows copied; from now on the store refuses writes, while what changed is copied")
     began = time.monotonic()
     with left.write() as tx:
@@ -74,7 +92,7 @@ def _carry(left: Engine, taken: Engine, sealed: Trajectories, say: Callable[[str
             moving.set_mark(tx, moving.MOVED_TO, taken.name)
             left.forbid_writes(tx, taken.name)
     try:
-        late = moving.copy(left, taken, sealed.fetch)
+        late = moving.follow(left, taken, sealed.fetch)
         moving.finish(left, taken)
     except BaseException:
         with contextlib.suppress(MemkitError):

@@ -117,19 +117,18 @@ from memkit.journal import moving
 from memkit.runtime.moving import move
 
 where, count = sys.argv[3], [0]
-copy, finish = moving.copy, moving.finish
+missing, follow, finish = moving._missing, moving.follow, moving.finish
 def die(): os.kill(os.getpid(), signal.SIGKILL)
 def counted(*args):
     count[0] += 1
-    if where == "in the middle":
-        missing = moving._missing
-        moving._missing = lambda target, table, *more: die() if table == "ops" else missing(target, table, *more)
     if where == "once writes are refused" and count[0] == 2: die()
-    return copy(*args)
+    return follow(*args)
 def finished(*args):
     finish(*args)
     if where == "once it is there": die()
-moving.copy, moving.finish = counted, finished
+if where == "in the middle":
+    moving._missing = lambda target, table, *more: die() if table == "ops" else missing(target, table, *more)
+moving.follow, moving.finish = counted, finished
 move(sys.argv[1], sys.argv[2])
 """
 

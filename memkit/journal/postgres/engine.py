@@ -222,6 +222,28 @@ class PostgresEngine:
         for table in KEYS:
             cast(PostgresTx, tx).run_as_is(f"DROP TRIGGER IF EXISTS moved ON {self.address.schema}.{table}")
 
+    def log_changes(self, tx: Tx) -> None:
+        schema, run = self.address.schema, cast(PostgresTx, tx).run_as_is
+        for table, key in KEYS.items():
+            log = f"{schema}.changed_{table}"
+            old, new = (", ".join(f"{row}.{one}" for one in key) for row in ("OLD", "NEW"))
+            run(f"CREATE TABLE IF NOT EXISTS {log} AS SELECT {', '.join(key)} FROM {schema}.{table} WITH NO DATA")  # noqa: S608
+            gone = f"IF TG_OP <> 'INSERT' THEN INSERT INTO {log} VALUES ({old}); END IF;"  # noqa: S608
+            there = f"IF TG_OP <> 'DELETE' THEN INSERT INTO {log} VALUES ({new}); END IF;"  # noqa: S608
+            noting = f"$memkit$ BEGIN {gone} {there} RETURN NULL; END $memkit$"
+            run(f"CREATE OR REPLACE FUNCTION {schema}.note_{table}() RETURNS trigger LANGUAGE plpgsql AS {noting}")
+            run(
+                f"CREATE OR REPLACE TRIGGER changed AFTER INSERT OR UPDATE OR DELETE ON {schema}.{table}"
+                f" FOR EACH ROW EXECUTE FUNCTION {schema}.note_{table}()"
+            )
+
+    def drop_log(self, tx: Tx) -> None:
+        schema, run = self.address.schema, cast(PostgresTx, tx).run_as_is
+        for table in KEYS:
+            run(f"DROP TRIGGER IF EXISTS changed ON {schema}.{table}")
+            run(f"DROP FUNCTION IF EXISTS {schema}.note_{table}()")
+            run(f"DROP TABLE IF EXISTS {schema}.changed_{table}")
+
     def go_on_from_rows(self, tx: Tx) -> None:
         schema = self.address.schema
         for table, (key, *_) in KEYS.items():

@@ -81,7 +81,7 @@ _TABLES = (
     "meta|banks|optouts|intakes|idempotency|turns|ops|heads|decision_blobs|decisions|blobs|traces|feedback|erasures"
     "|workers|op_numbers|adapters|adapter_parts|versions|taints"
 )
-_NAMED = re.compile(rf"\b(FROM|JOIN|INTO|UPDATE|TABLE|SEQUENCE|ON|VACUUM) ({_TABLES})\b")
+_NAMED = re.compile(rf"\b(FROM|JOIN|INTO|UPDATE|TABLE|SEQUENCE|ON|VACUUM) ((?:changed_)?(?:{_TABLES}))\b")
 
 
 @lru_cache(maxsize=512)
