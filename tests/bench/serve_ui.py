@@ -1,13 +1,20 @@
 """`memkit ui` over a store of 10,000 turns of 200 users: first bytes, weight, and who is let in.
 
 Wall-clock times are printed; the bar is on CPU time of the request, on the second call of a page. What a browser says
-of the pages (console, other hosts, axe, seven tasks) is `pytest -m slow tests/integrations/test_ui_browser.py`."""
+of the pages (seven tasks, hostile words, console, other hosts, and what axe finds in four sizes and colours) are the
+tests of tests/integrations/test_ui_browser.py, counted here; axe comes from npm."""
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 from starlette.testclient import TestClient
 
@@ -21,6 +28,7 @@ from tests.bench._table import Row
 
 _BASE, _TOKEN, _USER = "http://127.0.0.1:8789", "a-token-of-this-bench", "user-001"
 _REFUSED = (401, 403, 421)
+_BROWSER_TESTS = Path(__file__).parents[1] / "integrations" / "test_ui_browser.py"
 
 
 def run(full: bool = False) -> list[Row]:
@@ -31,7 +39,8 @@ def run(full: bool = False) -> list[Row]:
             client = TestClient(app, base_url=_BASE, headers={"accept": "text/html"}, follow_redirects=False)
             refused = _strangers(client)
             client.post("/enter", data={"token": _TOKEN})
-            return [*(_page(client, name, address) for name, address in _addresses(memory).items()), refused]
+            pages = [_page(client, name, address) for name, address in _addresses(memory).items()]
+    return [*pages, refused, *_in_a_browser()]
 
 
 def _addresses(memory: Memory) -> dict[str, str]:
@@ -72,3 +81,43 @@ def _strangers(client: TestClient) -> Row:
     ]
     let_in = sum(answer.status_code not in _REFUSED for answer in attempts)
     return Row("strangers let in", let_in, f"of {len(attempts)}", "0", let_in == 0)
+
+
+def _in_a_browser() -> Iterator[Row]:
+    names = {
+        "tasks done by a browser alone": (7, re.compile(r"test_(find|undo|pin|see|compare|promote|erase)")),
+        "hostile words: nothing runs, no console errors, no other host": (1, re.compile(r"test_hostile")),
+        "screens without a violation that axe knows": (4, re.compile(r"test_pages_fit")),
+    }
+    try:
+        passed = _browser_tests()
+    except (OSError, subprocess.SubprocessError, ElementTree.ParseError) as error:
+        passed, why = [], str(error)[-200:]
+    else:
+        why = ""
+    for name, (count, named) in names.items():
+        done = sum(named.match(one) is not None for one in passed)
+        yield Row(name, done, f"of {count}", f"{count} of {count}", done == count, why)
+
+
+def _browser_tests() -> list[str]:
+    """The names of those that passed."""
+    with tempfile.TemporaryDirectory() as work:
+        call = ["npm", "install", "--silent", "--prefix", work, "axe-core"]
+        subprocess.run(call, check=True, capture_output=True, timeout=300)
+        told = Path(work) / "told.xml"
+        call = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            "0",
+            "-m",
+            "slow",
+            f"--junit-xml={told}",
+            str(_BROWSER_TESTS),
+        ]
+        axe = {"MEMKIT_AXE": f"{work}/node_modules/axe-core/axe.min.js"}
+        subprocess.run(call, check=False, capture_output=True, timeout=900, env=os.environ | axe)
+        return [one.attrib["name"] for one in ElementTree.parse(told).iter("testcase") if len(one) == 0]
