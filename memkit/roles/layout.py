@@ -104,9 +104,11 @@ def fit(
     wording: Wording, budget: int, used: int, shown: Sequence[Shown], context_turns: Sequence[Turn]
 ) -> tuple[tuple[Shown, ...], tuple[str, ...]]:
     """What fits into a prompt of `budget` characters of which `used` are taken: the shown memories in their order
-    (a cut one is marked so), then the newest of the earlier turns. New turns are never cut, so where they fill the
-    budget, memories still get `MEMORY_RESERVE` and earlier turns nothing."""
-    room = max(budget - used, MEMORY_RESERVE)
+    (a cut one is marked so), then the newest of the earlier turns, of which the wording may keep some before the
+    memories. New turns are never cut, so where they fill the budget, memories still get `MEMORY_RESERVE` and earlier
+    turns nothing."""
+    before = context_turns[max(0, len(context_turns) - wording.kept_turns) :]
+    room = max(budget - used - sum(len(context_line(turn)) + 1 for turn in before), MEMORY_RESERVE)
     kept: list[Shown] = []
     for one in shown:
         size = len(memory_line(one, weekday=wording.weekdays)) + 1
@@ -115,7 +117,7 @@ def fit(
         room -= size
         kept.append(one if len(one.record.text) <= SHOWN_CHARS else replace(one, whole=False))
     lines: list[str] = []
-    room = min(room, budget - used - sum(len(memory_line(one, weekday=wording.weekdays)) + 1 for one in kept))
+    room = budget - used - sum(len(memory_line(one, weekday=wording.weekdays)) + 1 for one in kept)
     for number, turn in enumerate(reversed(context_turns)):
         line = context_line(turn, WHOLE_CHARS if number < wording.whole_turns else CONTEXT_CHARS)
         if len(line) + 1 > room:

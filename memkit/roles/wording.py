@@ -17,3 +17,5 @@ class Wording:
     """The dates of memories say their weekday."""
     whole_turns: int = 0
     """So many of the latest EARLIER turns are shown (nearly) whole: a question, and what it was asked about."""
+    kept_turns: int = 0
+    """So many of the latest EARLIER turns have their place before memories fill the prompt."""

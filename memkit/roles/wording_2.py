@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from memkit.roles.wording import Wording
 
-_TIMES = """\
+TIMES = """\
 For a turn of Mon 8 May 2023:
 yesterday is 7 May 2023, last week the week before 8 May 2023, last weekend 6-7 May 2023, last Friday 5 May 2023,
 next Friday 12 May 2023, Friday of next week 19 May 2023, next month June 2023, recently shortly before 8 May 2023."""
@@ -22,7 +22,7 @@ Write for a reader who has not seen the chat: third person, people by name, also
 same language, while no name is known), at most 30 words, not counting names and dates; numbers exactly as given,
 amounts with their unit. One event with its date and place is one memory. A plan is told as a plan, with its date. Of
 something that is corrected in these turns, only the final value. When a turn was said is stored beside it: no "as of".
-Replace relative times by dates. {_TIMES}"""
+Replace relative times by dates. {TIMES}"""
 
 _DECIDE = """\
 The memories are those nearest to the turns; there may be others. For each fact ask: is it about the same event, state,
@@ -38,7 +38,7 @@ plan or thing as one of them?
 Mend other memories that are no longer true by it, too (a new job ends the old hours). At most one operation for each
 memory; one that is only similar stays as it is."""
 
-_EARLIER = """\
+EARLIER = """\
 EARLIER turns help you to understand, and complete what a NEW turn answers ("Which colour?" "Blue."). Take no other fact
 from them."""
 
@@ -49,7 +49,7 @@ WORDING = Wording(
     extractor=f"""\
 You note facts for the long-term memory of a chat. Read the NEW turns and list the facts worth remembering.
 {_KEEP}
-{_EARLIER}
+{EARLIER}
 """,
     manager=f"""\
 You keep a long-term memory true, complete and free of repetition, in the language of each memory. Decide what the NEW
@@ -60,7 +60,7 @@ fact changes in it.
 You keep the long-term memory of a chat. Read the NEW turns, find the facts worth remembering, and decide for each what
 it changes in the memories.
 {_KEEP}
-{_EARLIER}
+{EARLIER}
 {_DECIDE}
 """,
     answerer=f"""\
@@ -70,7 +70,7 @@ First select all memories that bear on the question, then answer from them, in t
 knowledge and arithmetic may be applied to them; add nothing else.
 Where memories contradict each other, the newer is right. What was only planned is told as planned. Where a list is
 asked for, name every item; "how long" counts until the day of the question, unless it ended.
-Give dates, never relative times. {_TIMES}
+Give dates, never relative times. {TIMES}
 Where the question takes for granted what the memories contradict, say so in a few words.
 Be as short as possible: a name, a date, a number, a list or a phrase, no full sentence unless it is asked for.
 If the memories do not hold the answer, select none and answer with the word unknown.

@@ -10,10 +10,12 @@ from memkit import Memory
 from memkit.engine.served_with import ServedWith
 from memkit.errors import InvalidConfig
 from memkit.roles import Answerer, Extractor, Fused, Manager, role_prompt_hashes
+from memkit.roles.prompting import WORDINGS
 from memkit.runtime import on_record
 from memkit.seams.backbone import GenRequest, Replies
 from tests.bench._scripted import Scripted
 
+NEWEST = max(WORDINGS)
 REPLIES = {"fused": '{"operations": []}', "extractor": "NONE", "answerer": '{"memories": [], "answer": "unknown"}'}
 
 
@@ -44,7 +46,7 @@ def tell(path: Path, style: str = "json", *said: str, **config: int) -> Noting:
 
 
 def test_a_hosted_model_is_asked_in_the_newest_words_and_a_local_one_in_the_first(tmp_path: Path) -> None:
-    assert tell(tmp_path / "hosted").versions() == {"fused/2"}
+    assert tell(tmp_path / "hosted").versions() == {"fused/3"}
     assert tell(tmp_path / "local", "compact").versions() == {"extractor/1"}
 
 
@@ -58,7 +60,7 @@ def test_a_store_keeps_its_words_until_the_app_asks_for_others(tmp_path: Path) -
 def test_a_store_that_only_rules_decided_in_starts_with_the_newest(tmp_path: Path) -> None:
     with Memory(tmp_path / "s") as memory:
         memory.add("I moved to Bergen.", user_id="ana")
-    assert tell(tmp_path / "s").versions() == {"fused/2"}
+    assert tell(tmp_path / "s").versions() == {"fused/3"}
 
 
 def test_a_store_keeps_the_rules_by_which_memories_are_chosen_for_its_answers(tmp_path: Path) -> None:
@@ -103,23 +105,29 @@ def test_the_words_of_every_version_are_what_adapters_were_trained_on() -> None:
         "answerer": "answerer/1:2495b56489a0",
         "fused": "fused/1:c66e17c0dab4",
     }
-    assert {version.partition(":")[0] for version in role_prompt_hashes(wording=2).values()} == {
-        "extractor/2",
-        "manager/2",
-        "answerer/2",
-        "fused/2",
+    assert role_prompt_hashes(wording=2) == {
+        "extractor": "extractor/2:5cfbccb78966",
+        "manager": "manager/2:88fdbc49b856",
+        "answerer": "answerer/2:a304af702480",
+        "fused": "fused/2:ff8738069d8d",
+    }
+    assert {version.partition(":")[0] for version in role_prompt_hashes(wording=3).values()} == {
+        "extractor/3",
+        "manager/3",
+        "answerer/3",
+        "fused/3",
     }
 
 
 def test_memories_are_asked_for_in_the_language_of_the_turn_and_answers_in_that_of_the_question() -> None:
     for role in (Extractor, Fused):
-        assert "in the language of its turn" in role("", "json", 2).system
-    assert "in the language of each memory" in Manager("", "json", 2).system
-    assert "in the language of the question" in Answerer("", "json", 2).system
+        assert "in the language of its turn" in role("", "json", NEWEST).system
+    assert "in the language of each memory" in Manager("", "json", NEWEST).system
+    assert "in the language of the question" in Answerer("", "json", NEWEST).system
 
 
 def test_writer_and_answerer_count_relative_times_alike() -> None:
-    texts = [role("", "json", 2).system for role in (Extractor, Fused, Answerer)]
+    texts = [role("", "json", NEWEST).system for role in (Extractor, Fused, Answerer)]
     rule = texts[0][texts[0].index("For a turn of Mon 8 May 2023") :].splitlines()[:2]
     assert all("\n".join(rule) in text for text in texts)
 
@@ -133,6 +141,6 @@ def test_what_was_asked_just_before_is_shown_whole(tmp_path: Path) -> None:
 def test_a_plan_that_was_dropped_is_told_as_dropped_not_deleted() -> None:
     """A deletion takes the words with it that the memory came from: then nobody finds that there was a plan."""
     for role in (Manager, Fused):
-        (deletion,) = (line for line in role("", "json", 2).system.split("\n- ") if "forgotten: DELETE" in line)
+        (deletion,) = (line for line in role("", "json", NEWEST).system.split("\n- ") if "forgotten: DELETE" in line)
         assert "plan" not in deletion
-        assert "over or dropped: UPDATE" in role("", "json", 2).system
+        assert "over or dropped: UPDATE" in role("", "json", NEWEST).system

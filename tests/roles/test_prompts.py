@@ -49,6 +49,19 @@ def asked(prompt: Prompt) -> str:
     return prompt.messages[-1].content
 
 
+def test_the_exchange_before_is_shown_however_many_memories_there_are() -> None:
+    """Else nobody knows what "Blue." is about in a bank that has grown."""
+    shown = [memory(f"Ana likes the number {n}, and {'much else ' * 15}", n) for n in range(1, 41)]
+    earlier = [
+        turn(text, n) for n, text in enumerate(["Hi!", f"Which colour? {'So many! ' * 18}", "Tell me."], start=1)
+    ]
+    new = [turn("Blue.", 4)]
+    prompt = Fused("", "json", max(WORDINGS)).render(new, shown, earlier)
+    assert "Which colour" in asked(prompt)
+    assert size(prompt) <= CALL_CHARS
+    assert "Which colour" not in asked(Fused("", "json", 2).render(new, shown, earlier))
+
+
 @given(
     st.text(max_size=1_500),
     st.lists(WORDS, max_size=25),
