@@ -14,6 +14,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,9 +45,10 @@ from memkit_train.rl.algorithms import grpo, logo, ppo
 from memkit_train.rl.answering import Answering
 from memkit_train.rl.decisions import Decisions
 from memkit_train.rl.judge import AnswerExam, DecisionExam, Exam, Judge, Marks
-from memkit_train.rl.learner import learner
+from memkit_train.rl.learner import Learner, learner
 from memkit_train.rl.pool import Pool
 from memkit_train.rl.scoring import others, scoring
+from memkit_train.rl.served import ServedLearner, served_learner
 from memkit_train.rl.settings import OnlineSettings, Stage
 from memkit_train.rl.source import OnlineSource, Sampler, Timekeeper
 from memkit_train.rl.talks import Talk
@@ -183,17 +185,7 @@ class _Stage:
         heldout: Sequence[Talk],
         episodes: Sequence[Episode],
     ) -> JSON:
-        machine = self.machine
-        with learner(
-            base,
-            parent,
-            self.spec,
-            seed=self.seed,
-            dtype=machine.dtype,
-            device=machine.device,
-            batch=machine.batch,
-            gradient_checkpointing=machine.gradient_checkpointing,
-        ) as one:
+        with self._acts(base, parent) as one:
             frozen = others(self.settings.others, episodes)
             acting = Acting(one.engine, self.stage.trained or self.settings.roles, Stopwatch(), frozen)
             sampler, exam = self._makes(env, acting, _cut(talks, self.stage), _cut(heldout, self.stage), episodes)
@@ -234,6 +226,19 @@ class _Stage:
                 "looks": [[step, marks.score] for step, marks in judge.looks],
                 "generated": source.generated,
             }
+
+    def _acts(self, base: Path | str, parent: Path | None) -> AbstractContextManager[Learner | ServedLearner]:
+        machine, url = self.machine, self.settings.rollouts
+        held: dict[str, Any] = {
+            "seed": self.seed,
+            "dtype": machine.dtype,
+            "device": machine.device,
+            "batch": machine.batch,
+            "gradient_checkpointing": machine.gradient_checkpointing,
+        }
+        if url is None:
+            return learner(base, parent, self.spec, **held)
+        return served_learner(base, parent, self.spec, url, self.folder / "served", **held)
 
     def train_along(self, base: str, parent: Path | None) -> None:
         """In another process: its share of every step that the first one samples."""
@@ -295,12 +300,18 @@ class _Stage:
         return RowTrainer(
             model,
             source,
-            OBJECTIVES[self.settings.algorithm],
+            self._objective,
             arguments,
             token_budget=self.settings.token_budget,
             value_head=self.settings.algorithm == "ppo",
             callbacks=callbacks,
         )
+
+    @property
+    def _objective(self) -> Objective:
+        """Another engine rounds otherwise: what it sampled teaches within a bound, and no more."""
+        found = OBJECTIVES[self.settings.algorithm]
+        return found if self.settings.rollouts is None else replace(found, surrogate="truncated")
 
     def _note(self, step: int, marks: Marks) -> None:
         found = {f"eval/{name}": value for name, value in marks.means.items()}

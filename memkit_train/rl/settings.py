@@ -82,6 +82,9 @@ class OnlineSettings(Section):
     others: str = "base"
     """Frozen model of the other roles (extractor, …): base, `hf:…`, `openai:NAME`, or `world`, which hears every
     sentence of a generated world rightly. The usual split: the app's own LLM extracts, the adapter manages."""
+    rollouts: str | None = None
+    """URL of a vLLM server of the base that replies are sampled on, e.g. http://127.0.0.1:8000; it must see the run's
+    folder. None: in this process."""
     lr: Annotated[float, Field(gt=0)] | None = None
     """None: by the size of the model: 1e-3 below 50M parameters, 2e-5 below 3B, 1e-5 above, these with a warm-up."""
     schedule: Literal["linear", "cosine", "constant"] = "linear"

@@ -24,7 +24,7 @@ class Size:
     played: int
     """Scenes played for states and validation in the whole run."""
     cache_gb: float
-    """Keys and values of the replies that are decoded at once."""
+    """Keys and values of the replies that are decoded here at once."""
     minutes: float
 
 
@@ -46,7 +46,7 @@ def size(settings: OnlineSettings, model: JSON, parameters: int, *, flops: float
     heads = model.get("num_key_value_heads") or model.get("num_attention_heads") or 1
     head = model.get("head_dim") or model.get("hidden_size", 0) // (model.get("num_attention_heads") or 1)
     per_token = 2 * model.get("num_hidden_layers", 0) * heads * head * width
-    cache = min(settings.decode_batch, max(per_step, 1)) * (PROMPT + REPLY) * per_token
+    cache = 0 if settings.rollouts else min(settings.decode_batch, max(per_step, 1)) * (PROMPT + REPLY) * per_token
     return Size(steps, per_step, played, round(cache / 1e9, 2), round((sampled + learned) / flops / 60, 1))
 
 

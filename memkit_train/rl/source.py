@@ -20,6 +20,7 @@ from memkit_train.replay.env import Policy
 from memkit_train.rl.acting import Acting
 from memkit_train.rl.learner import Learner
 from memkit_train.rl.rollouts import Batch, merge_equal
+from memkit_train.rl.served import ServedLearner
 from memkit_train.rl.settings import OnlineSettings
 from memkit_train.rl.vitals import Vitals, alarms, vitals
 from memkit_train.rows import Row
@@ -36,7 +37,13 @@ class OnlineSource:
     """`state` is part of every checkpoint."""
 
     def __init__(
-        self, learner: Learner, acting: Acting, sampler: Sampler, settings: OnlineSettings, *, steps: int
+        self,
+        learner: Learner | ServedLearner,
+        acting: Acting,
+        sampler: Sampler,
+        settings: OnlineSettings,
+        *,
+        steps: int,
     ) -> None:
         self.learner, self.acting, self.sampler, self.settings = learner, acting, sampler, settings
         self.trainer: Any = None

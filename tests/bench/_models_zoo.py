@@ -17,6 +17,7 @@ from memkit.seams.backbone import Sampling
 from memkit_train.learn import lora
 from memkit_train.rows import Row as TrainedRow
 from tests.bench._table import Row
+from tests.online import test_served
 from tests.train import test_processes, test_trainer, test_zoo, tiny
 from tests.zoo import WIDE, ZOO, build
 
@@ -117,3 +118,11 @@ def processes(full: bool) -> list[Row]:
             gap = test_processes.measure_gap(command, config, folder)
             found.append(Row(f"{command} by two processes: adapter against one", gap, "", "<= 1e-5", gap <= 1e-5))
     return found
+
+
+def served(full: bool) -> list[Row]:
+    """Two steps of grpo, sampled by a server over HTTP and by the process itself from the same noise."""
+    with tempfile.TemporaryDirectory() as room:
+        gap, moved = test_served.compare(Path(room))
+    told = f"the adapter moved by {moved:.3g}; tokens, log-probs and advantages come from the server"
+    return [Row("rollouts over HTTP: adapter against in process", gap, "", "<= 1e-4", gap <= 1e-4 < moved, told)]

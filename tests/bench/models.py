@@ -25,6 +25,7 @@ PARTS: Sequence[Callable[[bool], list[Row]]] = (
     zoo.sampling,
     zoo.shared_prompts,
     zoo.processes,
+    zoo.served,
     footprint.memory,
 )
 

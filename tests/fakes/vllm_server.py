@@ -25,6 +25,11 @@ from tests.adapters._make import log_probs
 from tests.stub_server import completion
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 256
+    """A step's replies are asked for all at once."""
+
+
 class FakeVLLM:
     def __init__(
         self, *, base: str = "tiny", max_lora_rank: int = 16, api_key: str | None = None, port: int = 0
@@ -48,7 +53,7 @@ class FakeVLLM:
 
             def log_message(self, *args: object) -> None: ...
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._server = _Server(("127.0.0.1", port), Handler)
         self._thread = threading.Thread(target=lambda: self._server.serve_forever(0.02), daemon=True)
 
     @property

@@ -103,6 +103,11 @@ class VLLMHost:
         lists = [{name for name in self._served(url) if _DIGEST.fullmatch(name)} for url in self.urls]
         return [LoadedAdapter(name, places=self.urls) for name in sorted(set.intersection(*lists))]
 
+    def serves_as(self) -> str:
+        """What the first replica calls the model under its adapters."""
+        cards = self._cards(self.urls[0])
+        return next((str(card["id"]) for card in cards if not card.get("parent")), self._base)
+
     def score(self, name: str | None, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
         """From every replica: a probe must hold on all of them, so they must agree."""
         answers = [[self._score_one(url, name, prompt, tokens) for prompt, tokens in pairs] for url in self.urls]
@@ -186,11 +191,13 @@ class VLLMHost:
 
     def _served(self, url: str) -> dict[str, str]:
         """Adapter name → the path that it was loaded from."""
+        return {str(card["id"]): str(card.get("root")) for card in self._cards(url) if card.get("parent")}
+
+    def _cards(self, url: str) -> list[dict[str, Any]]:
         status, body = self._call("GET", url, "/v1/models", None)
         if status != 200 or not isinstance(body, Mapping):
             raise _unexpected(url, "list models", status, body)
-        cards = cast("list[dict[str, Any]]", body.get("data", []))
-        return {str(card["id"]): str(card.get("root")) for card in cards if card.get("parent")}
+        return cast("list[dict[str, Any]]", body.get("data", []))
 
     def _score_one(self, url: str, name: str | None, prompt: Sequence[int], tokens: Sequence[int]) -> list[float]:
         """vLLM scores a prompt's own tokens: the completion is sent as the end of the prompt."""
