@@ -3,11 +3,19 @@ replies earn, and the way out to other trainers and back."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
 from memkit_train.metrics import scores
 from memkit_train.metrics.right import rate
 from memkit_train.rl.algorithms import grpo
 from memkit_train.rl.algorithms.values import ScoredEpisode, ScoredStep
 from tests.bench._table import Row
+from tests.train import test_adopt
 from tests.train.test_right import judged
 
 
@@ -46,6 +54,27 @@ def label_rule(full: bool) -> list[Row]:
         ),
         Row("… of the F1 of the words", other, "", "reported", True, "what labels were made of before"),
     ]
+
+
+def out_and_back(full: bool) -> list[Row]:
+    """A log is exported, a script of TRL's trains on it, and its adapter is adopted and promoted. The figures of the
+    exam are given: four steps on a random model earn none."""
+    failed = ""
+    with tempfile.TemporaryDirectory() as room, pytest.MonkeyPatch.context() as patched:
+        try:
+            test_adopt.go_out_and_come_back(test_adopt.hosted(Path(room)), Path(room), patched)
+        except Exception as error:
+            failed = f"{type(error).__name__}: {str(error)[:200]}"
+    return [Row("export, stock TRL script, adopt, promote", float(bool(failed)), "", "exit 0", not failed, failed)]
+
+
+def doctor(full: bool) -> list[Row]:
+    """Each step on the device that is named; on a GPU it is the same command without `--device cpu`."""
+    command = [sys.executable, "-m", "memkit_train", "doctor", "--gpu", "--device", "cpu"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = ran.returncode == 0
+    told = "" if done else (ran.stderr or ran.stdout)[-200:]
+    return [Row("memkit-train doctor --gpu --device cpu", float(ran.returncode), "", "exit 0", done, told)]
 
 
 def _number(advantage: float | tuple[float, ...]) -> float:

@@ -19,6 +19,8 @@ from tests.bench._table import Row
 PARTS: Sequence[Callable[[bool], list[Row]]] = (
     data.refused_replies,
     data.label_rule,
+    data.out_and_back,
+    data.doctor,
     distil.json_log,
     distil.distilled,
     zoo.architectures,

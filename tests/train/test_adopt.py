@@ -39,16 +39,24 @@ trainer.save_model(out)
 """
 
 
+def hosted(folder: Path) -> Path:
+    model: Any = HostedTeacher(EPISODES, {"change": 0.0, "extend": 0.0})
+    return lived(folder / "store", EPISODES, model)
+
+
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    model: Any = HostedTeacher(EPISODES, {"change": 0.0, "extend": 0.0})
-    return lived(tmp_path_factory.mktemp("hosted") / "store", EPISODES, model)
+    return hosted(tmp_path_factory.mktemp("hosted"))
 
 
 @pytest.mark.slow
 def test_an_export_is_trained_on_with_stock_trl_and_comes_back(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    go_out_and_come_back(log, tmp_path, monkeypatch)
+
+
+def go_out_and_come_back(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = config(log, tmp_path, **{"method.name": "distil"})
     rows = tmp_path / "rows.jsonl"
     words = ["export", str(rows), "--store", str(log), "--mode", "split", "--every"]
