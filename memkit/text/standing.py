@@ -1,7 +1,8 @@
 """Which sentences say what always matters: how to answer and whom, what people must not eat or do for their health.
 
 Words of twenty languages that say it without doubt; what is said in others is found like everything else. A question
-says nothing of the kind, unless it also tells ("I'm vegan, what can I cook?").
+says nothing of the kind, unless it also tells ("I'm vegan, what can I cook?"). A replay marks by these words what a log
+marked: where a release changes them, `memkit.ops.EDITION` counts up, and what earlier editions marked by stays.
 """
 
 from __future__ import annotations
