@@ -15,7 +15,7 @@ from memkit.errors import StoreClosed
 from memkit.inputs import verb, wrong_verb
 from memkit.memory import Decisions, Memory, Ops, ParkedTurns, Records
 from memkit.models import Kind, MemoryRecord, Op
-from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page
+from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page, PruneReceipt
 from memkit.runtime.read_request import AS_OF
 from memkit.upkeep import Names, Problems
 
@@ -344,6 +344,10 @@ class AsyncMemory:
         return await self._run(
             self._memory.erase, user_id=user_id, turn_id=turn_id, memory_id=memory_id, session_id=session_id
         )
+
+    @verb
+    async def prune(self, *, days: int | None = None, megabytes: int | None = None) -> PruneReceipt:
+        return await self._run(self._memory.prune, days=days, megabytes=megabytes)
 
     @verb
     async def backup(self, path: str | Path) -> int:

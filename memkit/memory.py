@@ -13,7 +13,7 @@ from memkit.errors import NotFound
 from memkit.inputs import optional_id, scope_id, text_of, verb, whole_number
 from memkit.models import Bank, Kind, MemoryRecord, Op
 from memkit.results import AddResult, Answer, ContextBlock, Hits, Page, ParkedTurn
-from memkit.runtime import care, erasure, lessons, writes
+from memkit.runtime import care, erasure, lessons, pruning, writes
 from memkit.runtime.held import HeldChanges
 from memkit.runtime.read_request import AS_OF, ReadRequest
 from memkit.runtime.runtime import Runtime
@@ -92,6 +92,7 @@ class Memory(Upkeep):
             model_options=model_options,
         )
         erasure.finish_erasures(self._runtime)
+        pruning.finish_pruning(self._runtime)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 

@@ -236,6 +236,17 @@ class EraseReceipt:
 
 
 @dataclass(frozen=True, slots=True)
+class PruneReceipt:
+    """What of the log went; no content."""
+
+    before: datetime | None
+    """All of the log before it, but for what concerns undecided turns; None where the log is small enough."""
+    counts: Mapping[str, int]
+    log_bytes_before: int
+    log_bytes_after: int
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """A finding of the doctor."""
 

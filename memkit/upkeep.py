@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from memkit.inputs import path_of, scope_id, verb
 from memkit.models import SPACE
-from memkit.results import EraseReceipt, Imported, Problem
+from memkit.results import EraseReceipt, Imported, Problem, PruneReceipt
 from memkit.runtime import care, erasure, writes
 
 if TYPE_CHECKING:
@@ -34,6 +34,16 @@ class Upkeep:
         user are marked tainted. Cannot be undone. Or of one turn (or `add`, by its trace_id), one memory with the turns
         that it was drawn from, or one session: the words, what was drawn from them, and whatever showed it."""
         return erasure.erase(self._runtime.alive(), scope_id(user_id, "user_id"), turn_id, memory_id, session_id)
+
+    @verb
+    def prune(self, *, days: int | None = None, megabytes: int | None = None) -> PruneReceipt:
+        """Drop the log that is older than so many days, or the oldest of it until the rest takes about so many
+        megabytes: decisions with prompts and replies, traces of reads, their labels, what is held. The words that were
+        said, memories and every op stay, so `undo`, `as_of`, `history` and `erase` work as before. What is dropped can
+        no longer be learned from, explained or rated."""
+        from memkit.runtime import pruning
+
+        return pruning.prune(self._runtime.alive(), days, megabytes)
 
     @verb
     def backup(self, path: str | Path) -> int:

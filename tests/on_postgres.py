@@ -20,6 +20,7 @@ _FILES = {
     "tests/journal/test_group_commit.py": "commits of SQLite that threads share",
     "tests/journal/test_conformance.py": "holds all engines itself",
     "tests/memory/test_backup.py": "copies files; a database has tools of its own",
+    "tests/memory/test_prune.py": "decisions that are sealed to files",
     "tests/memory/test_recover.py": "reads what is left of damaged files",
     "tests/memory/test_old_stores.py": "folders that earlier versions wrote",
     "tests/memory/test_opening.py": "opens and refuses folders",

@@ -24,7 +24,7 @@ app = typer.Typer(
     help="Memory that learns from its own use. Start with: memkit demo",
 )
 app.add_typer(adapters.app, name="adapters")
-_COPIES = copies.backup, copies.restore, copies.move, copies.recover
+_COPIES = copies.backup, copies.restore, copies.prune, copies.move, copies.recover
 _OTHERS = *_COPIES, servers.serve, servers.proxy, servers.ui, look.users, look.why, held.release
 for command in _OTHERS:
     app.command()(command)

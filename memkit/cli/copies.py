@@ -1,4 +1,4 @@
-"""`memkit backup`, `restore`, `move` and `recover`."""
+"""`memkit backup`, `restore`, `prune`, `move` and `recover`."""
 
 from __future__ import annotations
 
@@ -40,6 +40,24 @@ def restore(
             fix="memkit restore BACKUP FOLDER, then memkit move FOLDER postgresql://…",
         )
     _tell(copies.restore(backup, Path(store)), Path(store), json)
+
+
+def prune(
+    store: Store = DEFAULT_STORE,
+    days: Annotated[int | None, typer.Option("--days", help="Drop what is older.")] = None,
+    megabytes: Annotated[int | None, typer.Option("--megabytes", help="Drop the oldest beyond that size.")] = None,
+    json: Json = False,
+) -> None:
+    """Drop the oldest of the log: prompts, replies, traces, labels. Words, memories and their history stay."""
+    with open_store(store) as memory:
+        receipt = memory.prune(days=days, megabytes=megabytes)
+    if json:
+        show.as_json(receipt)
+    elif receipt.before:
+        show.out.print(f"before {receipt.before:%Y-%m-%d %H:%M}: {_counted(Counter(receipt.counts))}")
+        show.out.print(f"the log took {receipt.log_bytes_before:,} bytes, and takes {receipt.log_bytes_after:,}")
+    if not any(receipt.counts.values()):
+        raise typer.Exit(4)
 
 
 def move(

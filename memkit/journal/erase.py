@@ -22,7 +22,7 @@ from memkit.models import OpDraft, digest, micros, to_json
 from memkit.ops import Context, resolve
 
 _BEGUN = "state = 'begun'"
-_UNUSED_BLOBS = "DELETE FROM blobs WHERE hash NOT IN (SELECT hash FROM decision_blobs)"
+UNUSED_BLOBS = "DELETE FROM blobs WHERE hash NOT IN (SELECT hash FROM decision_blobs)"
 _COUNT_OPS = (
     "UPDATE intakes SET (seq_first, seq_last) = (SELECT min(seq), max(seq) FROM ops WHERE intake = intakes.n"
     " AND coalesce(cause, '') <> 'said') WHERE n = ?"
@@ -72,7 +72,7 @@ def begin(tx: Tx, user_id: str, part: Part | None, erasure_id: str, now: datetim
 def delete_rows(tx: Tx, user_id: str, erasure_id: str, now: datetime) -> None:
     _keep_numbers(tx)
     counts = {name: tx.run(sql, (user_id,)) for name, sql in _STEPS}
-    counts["blobs"] = tx.run(_UNUSED_BLOBS)
+    counts["blobs"] = tx.run(UNUSED_BLOBS)
     tx.run(
         "DELETE FROM erasures WHERE user_id = ? AND state = 'begun' AND erasure_id <> ?", (user_id, erasure_id)
     )  # parts of the same user
@@ -98,7 +98,7 @@ def delete_part(tx: Tx, doomed: Doomed, erasure_id: str, now: datetime) -> None:
     for bank in {bank for _, bank in places}:
         tx.run(_NEWEST_OP, (bank,))
     counts["taken_back"] = _take_back(tx, doomed.back, erasure_id, now)
-    counts["blobs"] = tx.run(_UNUSED_BLOBS)
+    counts["blobs"] = tx.run(UNUSED_BLOBS)
     _mark_deleted(tx, erasure_id, counts, now)
 
 

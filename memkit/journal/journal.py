@@ -1,5 +1,5 @@
 """The durable truth of a store, as one object. Each method is one transaction over the tables of `schema`; what the
-statements are is in `intakes`, `oplog`, `trail`, `erase` and `check`."""
+statements are is in `intakes`, `oplog`, `trail`, `erase`, `prune` and `check`."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from memkit.errors import (
 from memkit.inputs import is_url
 from memkit.journal import check as checking
 from memkit.journal import disk, erase, intakes, moving, oplog, portable, trail
+from memkit.journal import prune as pruning
 from memkit.journal.engine import Engine, Opened, Tx
 from memkit.journal.folder import open_folder
 from memkit.journal.reader import JournalReader
@@ -41,7 +42,7 @@ from memkit.journal.records import (
     Part,
     Trace,
 )
-from memkit.models import JSON, Bank, DecisionRecord, Op, OpDraft
+from memkit.models import JSON, Bank, DecisionRecord, Op, OpDraft, to_json
 from memkit.seams.clock import Clock, Ids
 
 
@@ -323,10 +324,7 @@ class Journal(JournalReader):
 
     def meta_set(self, key: str, value: str) -> None:
         with self._engine.write(()) as tx:
-            tx.run(
-                "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-                (f"app.{key}", value),
-            )
+            _set_meta(tx, key, value)
 
     def set_trainable(self, whom: Bank | str, trainable: bool) -> None:
         """Whether a bank, or a user with all banks to come, may be learned from."""
@@ -372,6 +370,20 @@ class Journal(JournalReader):
         with self._engine.write(()) as tx:
             erase.mark_done(tx, open_ones)
 
+    def prune(self, before: datetime) -> dict[str, int]:
+        """Drop decisions, traces and their feedback of before a moment, and note it as `pruned` in the same commit:
+        what was sealed elsewhere is to follow."""
+        with self._engine.write() as tx:
+            below, counts = pruning.prune(tx, before)
+            told = {"at": self._clock.now().isoformat(), "before": before.isoformat(), "below": below, "counts": counts}
+            if any(counts.values()):
+                _set_meta(tx, "pruned", to_json(told | {"done": False}))
+        return counts
+
+    def scrub(self) -> None:
+        """Write the file anew without what deleted rows leave behind, at its smallest."""
+        self._engine.scrub()
+
     def _note_lost(self) -> None:
         """A journal that ends before what was committed says so from now on, however much comes after."""
         if self.is_shared or self._engine.find_lost() is None:
@@ -410,6 +422,12 @@ class Journal(JournalReader):
     def lance_lock(self, exclusive: bool) -> AbstractContextManager[None]:
         """Shared around every LanceDB call; exclusive around cleanup and erase."""
         return self._locks.lance(exclusive)
+
+
+def _set_meta(tx: Tx, key: str, value: str) -> None:
+    tx.run(
+        "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (f"app.{key}", value)
+    )
 
 
 _JOURNALS: weakref.WeakSet[Journal] = weakref.WeakSet()

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 
 from memkit.errors import StoreDamaged
 from memkit.journal import check as checking
 from memkit.journal import erase, intakes, oplog, portable, trail
+from memkit.journal import prune as pruning
 from memkit.journal.engine import Reads, Tx
 from memkit.journal.records import ErasureReceipt, FeedbackRecord, IntakeState, Part, Trace, UserInfo
 from memkit.models import JSON, Bank, DecisionRecord, MemoryRecord, Op, Turn
@@ -304,6 +306,16 @@ class JournalReader:
         """Under which their payloads are sealed."""
         with self._engine.read() as tx:
             return trail.numbers(tx, decision_ids)
+
+    def log_bytes(self) -> int:
+        """What decisions, prompts and traces take here."""
+        with self._engine.read() as tx:
+            return pruning.log_bytes(tx)
+
+    def moment_of(self, share: float) -> datetime:
+        """When the newest `share` of the log began."""
+        with self._engine.read() as tx:
+            return pruning.moment_of(tx, share)
 
     def blob(self, key: str) -> str:
         with self._engine.read() as tx:

@@ -206,7 +206,7 @@ def write_feedback(tx: Tx, feedback: FeedbackRecord) -> bool:
     if owner is None:
         raise NotFound(
             f"no trace {feedback.trace_id}",
-            why="it was never written here, or its user was erased",
+            why="it was never written here, its user was erased, or the log was pruned",
             fix="pass the trace_id that answer(), search(), context() or add() returned",
         )
     changed = tx.run(

@@ -5,10 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import os
 from collections.abc import Iterable
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from memkit.backbones import name_of
@@ -19,10 +16,12 @@ from memkit.journal.disk import BEHIND
 from memkit.models import JSON, MEMORIES, SPACE, Bank, MemoryRecord
 from memkit.ops import BankState
 from memkit.results import Page, ParkedTurn, Problem, ToldDecision
+from memkit.runtime import pruning
 from memkit.runtime.earlier_words import keep_earlier_turns
 from memkit.runtime.projector import RECOVER
 from memkit.runtime.read_request import ReadRequest
 from memkit.store import SEALED
+from memkit.store.files import measure
 
 if TYPE_CHECKING:
     from memkit.journal import DecisionRecord
@@ -114,7 +113,9 @@ def stats(runtime: Runtime) -> dict[str, Any]:
         "last_seq": journal.last_seq(),
         "waiting_for_lancedb": runtime.projector.waiting,
         "projection_error": runtime.projector.failing,
-        "bytes": _size(runtime.path),
+        "bytes": measure(runtime.path)[1],
+        "log_bytes": pruning.log_bytes(runtime),
+        "pruned": pruning.last(runtime),
         "per_day": _rates(runtime),
         "model": name_of(runtime.model),
     }
@@ -129,16 +130,6 @@ def _rates(runtime: Runtime) -> dict[str, float]:
         what: round(sum(count for day, count in found.items() if day > today - days) / days, 2)
         for what, found in counted.items()
     }
-
-
-def _size(path: Path) -> int:
-    """Files come and go meanwhile."""
-    size = 0
-    for folder, _, names in os.walk(path):
-        for name in names:
-            with suppress(OSError):
-                size += os.stat(os.path.join(folder, name)).st_size
-    return size
 
 
 def doctor(runtime: Runtime, *, repair: bool, reembed: bool, keep_turns: bool = False) -> list[Problem]:

@@ -104,7 +104,7 @@ class TraceBuffer:
         if trace is None:
             raise NotFound(
                 f"no trace {trace_id} for this user",
-                why="it belongs to another user, was erased, or was not sampled",
+                why="it belongs to another user, was erased, pruned, or was not sampled",
                 fix="pass the trace_id of this user's add, search, context or answer",
             )
         return trace

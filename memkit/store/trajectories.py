@@ -153,6 +153,13 @@ class Trajectories:
     def erase_decisions(self, seqs: Collection[int]) -> EraseReport:
         return self._erase(among("seq", seqs), none_of("seq", seqs))
 
+    def prune(self, below: int) -> EraseReport:
+        """Decisions of lower numbers go. Where none is there, nothing is written anew."""
+        gone = at_most("seq", below - 1)
+        if self._table.read(lambda handle: handle is None or not handle.search().where(gone).limit(1).to_list()):
+            return EraseReport(0, 0)
+        return self._erase(gone, above("seq", below - 1))
+
     def _erase(self, gone: Any, kept: Any) -> EraseReport:
         def work(handle: Handle | None) -> EraseReport:
             found = 0 if handle is None else handle.search().where(gone).select(["seq"]).to_arrow().num_rows
