@@ -383,7 +383,7 @@ SURFACE = {
     "integrations/memkit_agents": "MemkitHooks MemkitSession",
     "integrations/memkit_anthropic": "AsyncMemkitMemoryTool MemkitMemoryTool",
     "integrations/memkit_langchain": "MemkitMiddleware MemkitRetriever",
-    "integrations/memkit_langgraph": "MemkitStore",
+    "integrations/memkit_langgraph": "MemkitStore MemkitUserStore",
     "integrations/memkit_llamaindex": "MemkitMemoryBlock",
     "integrations/memkit_mcp": "build_server http_app serve_http serve_stdio",
     "integrations/memkit_migrate": "Foreign MoveReport Unreadable from_jsonl from_langgraph from_mem0 migrate run",

@@ -31,8 +31,8 @@ from langgraph.store.base import (
 from pydantic import BaseModel
 
 from memkit import Memory
-from memkit.errors import InvalidConfig, InvalidInput
-from memkit_langgraph import MemkitStore
+from memkit.errors import InvalidConfig, InvalidInput, InvalidScope
+from memkit_langgraph import MemkitStore, MemkitUserStore
 
 
 class Clock:
@@ -689,7 +689,7 @@ def test_a_bad_batch_fails_alone(store: MemkitStore) -> None:
 
 WRITER = """
 import sys
-from memkit_langgraph import MemkitStore
+from memkit_langgraph import MemkitStore, MemkitUserStore
 store = MemkitStore(sys.argv[1])
 for n in range(40):
     store.put(("ns",), f"k{n % 5}", {"by": sys.argv[2], "n": n})
@@ -734,3 +734,54 @@ def test_a_graph_uses_it(store: MemkitStore) -> None:
 
     asyncio.run(notebook())
     assert store.get(NS, "last").value == {"text": "hello from a cell"}
+
+
+# -- a bank for each user -------------------------------------------------------------------------------------------
+
+
+def test_erasing_a_user_leaves_no_item_of_hers(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m") as memory:
+        store = MemkitUserStore(memory, user_at=1)
+        store.put(NS, "home", {"text": "I live in canary Oslo."})
+        store.put(("users", "bob"), "home", {"text": "I live in Bergen."})
+        store.put(("settings",), "tone", {"text": "Be brief."})
+        memory.add("I keep bees.", user_id="ana", infer=False)
+        assert set(memory.users()) == {"ana", "bob", "langgraph"}
+        assert memory.erase(user_id="ana").counts["heads"] == 2
+        assert [(one.namespace, one.key) for one in store.search(())] == [
+            (("settings",), "tone"),
+            (("users", "bob"), "home"),
+        ]
+        assert store.get(NS, "home") is None
+    assert not [path for path in (tmp_path / "m").rglob("*") if path.is_file() and b"canary" in path.read_bytes()]
+
+
+def test_what_names_no_user_goes_over_all_of_them(memory: Memory, clock: Clock) -> None:
+    store = MemkitUserStore(memory, user_at=1, ttl={"default_ttl": None})
+    for number, user in enumerate(("ana", "bob", "eva")):
+        store.put(("users", user, "food"), "drink", {"text": f"likes {('green tea', 'dark beer', 'red wine')[number]}"})
+    store.put(("users", "bob", "food"), "snack", {"text": "likes nuts"}, ttl=5)
+    assert [one.namespace[1] for one in store.search(("users",), limit=2)] == ["bob", "eva"]
+    assert [one.namespace[1] for one in store.search(("users",), limit=2, offset=2)] == ["bob", "ana"]
+    assert store.search(("users",), query="who likes green tea?")[0].namespace[1] == "ana"
+    assert len(store.search(("users", "bob"))) == 2
+    assert store.list_namespaces(prefix=("users", "*", "food"), limit=2) == [
+        ("users", u, "food") for u in ("ana", "bob")
+    ]
+    assert store.list_namespaces(prefix=("users", "eva")) == [("users", "eva", "food")]
+    assert store.list_namespaces(max_depth=1) == [("users",)]
+    clock.pass_minutes(10)
+    assert store.sweep_ttl() == 1
+
+
+def test_a_batch_over_users_reads_before_it_puts_and_keeps_the_order(memory: Memory) -> None:
+    store = MemkitUserStore(memory, user_at=1)
+    put, bob = PutOp(NS, "k", {"n": 1}), ("users", "bob")
+    ops = [put, SearchOp(("users",)), GetOp(NS, "k"), PutOp(bob, "k", {"n": 2}), GetOp(bob, "k"), ListNamespacesOp()]
+    assert store.batch(ops) == [None, [], None, None, None, []]
+    found = asyncio.run(store.abatch(ops))
+    assert [found[2].value, found[4].value, found[5]] == [{"n": 1}, {"n": 2}, [NS, bob]]
+    assert [one.namespace for one in found[1]] == [bob, NS]
+    with pytest.raises(InvalidScope):
+        store.batch([PutOp(("users", "x" * 600), "k", {}), PutOp(NS, "k2", {})])
+    assert store.get(NS, "k2") is None
