@@ -37,6 +37,7 @@ MemkitError
 │   ├── ReplyTooLarge              the byte cap was hit
 │   └── BadReply                   the reply cannot be read as the role's grammar
 ├── EmbedderError                  wrong dimension, NaN, zero vector, endpoint down
+├── RerankerError                  not loaded, or no finite number for each text
 ├── OpRejected                     a batch of operations broke a rule; none was applied
 ├── AdapterError
 │   ├── AdapterRejected            integrity or format: the files are refused
@@ -182,6 +183,9 @@ class BadReply(ModelError): ...
 
 
 class EmbedderError(MemkitError): ...
+
+
+class RerankerError(MemkitError): ...
 
 
 class OpRejected(MemkitError): ...

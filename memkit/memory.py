@@ -49,6 +49,7 @@ class Memory(Upkeep):
         keep_turns: str = "all",
         instructions: str = "",
         redact: Callable[[str], str] | Collection[str] | None = None,
+        reranker: Any = None,
         config: Config | Mapping[str, Any] | None = None,
         mode: str | None = None,
         lance: str | Path | None = None,
@@ -72,6 +73,8 @@ class Memory(Upkeep):
         instructions: what to remember, in words; becomes part of the prompts and of their hashes.
         redact: applied to every text that callers hand in (messages, speakers, metadata, questions, answers, comments)
             before anything is written: str -> str, or names of "keys", "passwords", "cards", "mail", "phone"; "all".
+        reranker: None, "fastembed", "fastembed:NAME", a function of (question, texts) or a Reranker: orders anew what
+            `search` and `context` found.
         mode: "split" (extract, then manage each fact) or "fused" (one call); chosen by the model when None.
         """
         self._runtime = Runtime(
@@ -84,6 +87,7 @@ class Memory(Upkeep):
             keep_turns=keep_turns,
             instructions=instructions,
             redact=redact,
+            reranker=reranker,
             config=config,
             mode=mode,
             lance=lance,

@@ -25,7 +25,7 @@ LAYERS = (
     {"ops"},
     {"roles", "retrieval", "filters", "inputs", "results", "config"},
     {"engine"},
-    {"net", "embedders"},
+    {"net", "embedders", "rerankers"},
     {"journal", "store", "backbones", "adapters"},
     {"runtime"},
     {"views"},

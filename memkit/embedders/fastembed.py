@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -43,9 +43,9 @@ class FastembedEmbedder:
         self, name: str = RECOMMENDED, *, path: str | os.PathLike[str] | None = None, threads: int = 1
     ) -> None:
         """path: a folder with a copy of the model; nothing is downloaded then."""
-        model = _find(name)
+        model = find_model(name, fastembed_library().TextEmbedding.list_supported_models(), RECOMMENDED)
         self._name, self._dim, self._file = str(model["model"]), int(model["dim"]), str(model["model_file"])
-        self._folder = None if path is None else _folder(path, self._file)
+        self._folder = None if path is None else model_folder(path, self._file)
         self._threads = max(threads, 1)
         known = (marks for start, marks in _PREFIXES.items() if self._name.lower().startswith(start))
         self._before_query, self._before_text = next(known, ("", ""))
@@ -91,7 +91,7 @@ class FastembedEmbedder:
             return self._model
 
     def _load(self) -> Any:
-        library = _library()
+        library = fastembed_library()
         options: dict[str, Any] = {"specific_model_path": str(self._folder)} if self._folder else {}
         if self._file.endswith(".onnx"):  # others run without onnxruntime, and warn of its options
             options |= {"threads": self._threads, "cuda": False}
@@ -111,32 +111,31 @@ class FastembedEmbedder:
         )
 
 
-def _library() -> Any:
+def fastembed_library(part: str = "") -> Any:
     try:
-        return import_module("fastembed")
+        return import_module(f"fastembed.{part}" if part else "fastembed")
     except ImportError as error:
         raise MissingExtra(
-            "embedder='fastembed:NAME' needs the library fastembed",
+            "'fastembed:NAME' needs the library fastembed",
             why=str(error),
             fix='pip install "memkit[fastembed]"',
         ) from error
 
 
-def _find(name: str) -> dict[str, Any]:
-    models: dict[str, dict[str, Any]] = {
-        model["model"].lower(): model for model in _library().TextEmbedding.list_supported_models()
-    }
+def find_model(name: str, offered: Iterable[dict[str, Any]], recommended: str) -> dict[str, Any]:
+    """The one of the library's models of a kind that is named so, in whatever letters."""
+    models = {model["model"].lower(): model for model in offered}
     if name.lower() in models:
         return models[name.lower()]
     near = [models[key]["model"] for key in get_close_matches(name.lower(), models, n=3, cutoff=0.5)]
     raise InvalidConfig(
         f"fastembed knows no model {name!r}",
-        why=f"did you mean {', '.join(near)}?" if near else "it is not in TextEmbedding.list_supported_models()",
-        fix=f'"fastembed" alone is {RECOMMENDED}, which is small and knows some fifty languages',
+        why=f"did you mean {', '.join(near)}?" if near else f"it offers {', '.join(sorted(models))[:300]}",
+        fix=f'"fastembed" alone is {recommended}, which knows many languages',
     )
 
 
-def _folder(path: str | os.PathLike[str], file: str) -> Path:
+def model_folder(path: str | os.PathLike[str], file: str) -> Path:
     folder = Path(path).expanduser()
     missing = [name for name in (file, "tokenizer.json") if not (folder / name).is_file()]
     if missing:

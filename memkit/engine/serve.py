@@ -8,7 +8,7 @@ same, the newer comes first: people seldom say that they change their minds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -29,20 +29,28 @@ _ALIKE, _OF_QUESTION, _LOOKED_AT = 0.5, 2, 24
 so many words of the question (or all it has) among them."""
 
 
-def serve(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> list[Scored]:
-    """The best rows for a question, best first."""
+Reorder = Callable[[Sequence[Scored]], list[Scored]]
+
+
+def serve(
+    index: BankIndex, query: Query, weights: RankerWeights = DEFAULT, reorder: Reorder | None = None
+) -> list[Scored]:
+    """The best rows for a question, best first. reorder: looks at the ranked rows before anything is left out."""
     scored = rank(index, replace(query, k=_LOOKED_THROUGH * query.k + _MORE), weights)
+    scored = scored if reorder is None else reorder(scored)
     return newest_first(_once(_unrepeated(_best_windows(scored))), content(query.text))[: query.k]
 
 
-def serve_people(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> list[Scored]:
+def serve_people(
+    index: BankIndex, query: Query, weights: RankerWeights = DEFAULT, reorder: Reorder | None = None
+) -> list[Scored]:
     """The same, and where what nobody said (tools, documents) is among it, the best of what people said behind it: a
     block or an answer has room for both, however much was planted."""
-    best = serve(index, query, weights)
+    best = serve(index, query, weights, reorder)
     if not any(is_outside(one.record) for one in best):
         return best
     known = {one.record.id for one in best}
-    said = serve(index, replace(query, condition=_ByPeople(query.condition)), weights)
+    said = serve(index, replace(query, condition=_ByPeople(query.condition)), weights, reorder)
     return [*best, *(one for one in said if one.record.id not in known)]
 
 

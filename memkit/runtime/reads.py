@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memkit.config import Config
@@ -41,6 +42,7 @@ from memkit.seams.embedder import Embedder, embed_queries
 if TYPE_CHECKING:
     from memkit.filters import Condition
     from memkit.journal import Journal
+    from memkit.rerankers import Reranker
 
 
 class Asking:
@@ -50,6 +52,7 @@ class Asking:
         reader: BankReader,
         traces: TraceBuffer,
         embedder: Embedder,
+        reranker: Reranker | None,
         backbone: Callable[[], Backbone | None],
         served: Callable[[], ServedWith],
         config: Config,
@@ -63,6 +66,7 @@ class Asking:
         applied: Callable[[Bank, Sequence[Op]], None],
     ) -> None:
         self._journal, self._reader, self._traces, self._embedder = journal, reader, traces, embedder
+        self._reranker = reranker
         self._backbone, self._served, self._config = backbone, served, config
         self._clock, self._ids, self._route, self._weights = clock, ids, route, weights
         self._deciding, self._watched, self._applied = deciding, watched, applied
@@ -102,7 +106,7 @@ class Asking:
         return ContextBlock(block.text, trace_id="" if ask.owners else trace_id, hits=hits)
 
     def profile(self, ask: ReadRequest) -> list[MemoryRecord]:
-        live, _, _ = self._rank(ask)
+        live, _, _ = self._rank(ask, rerank=False)
         return core(live.index, self._clock.now())
 
     @property
@@ -124,7 +128,7 @@ class Asking:
                 why="the built-in rules manage memories; they do not write answers",
                 fix="use context(...) in your own prompt and observe(...) the reply, or open Memory(..., model=...)",
             )
-        live, pool, selection = self._rank(ask, serve_people)
+        live, pool, selection = self._rank(ask, serve_people, rerank=False)  # the trainer replays an answer without it
         trace_id = self._ids.new("a")
         with self._route(ask.user_id) as routing:
             steps = answer(
@@ -235,7 +239,7 @@ class Asking:
         return self._traces.get(user_id, trace_id)
 
     def _rank(
-        self, ask: ReadRequest, serving: Callable[..., list[Scored]] = serve
+        self, ask: ReadRequest, serving: Callable[..., list[Scored]] = serve, *, rerank: bool = True
     ) -> tuple[LiveBank, list[Scored], JSON]:
         """The bank, its best rows, and what the trace says of how they were ranked."""
         if ask.as_of is not None:
@@ -264,7 +268,13 @@ class Asking:
                 selection |= {"preselected": len(one), "of": size}
             parts.append(one)
         live = parts[0] if len(parts) == 1 else LiveBank.join(parts)
-        return live, serving(live.index, query, weights) if weights else serving(live.index, query), selection
+        asked: dict[str, Any] = {"weights": weights} if weights else {}
+        if self._reranker is not None and rerank:
+            from memkit.rerankers import reorder
+
+            asked["reorder"] = partial(reorder, self._reranker, ask.text)
+            selection |= {"reranker": self._reranker.identity}
+        return live, serving(live.index, query, **asked), selection
 
     def _hits(self, ask: ReadRequest, scored: Sequence[Scored]) -> list[Hit]:
         turns: dict[str, Any] = {}

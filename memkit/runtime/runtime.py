@@ -22,12 +22,13 @@ from memkit.errors import InvalidConfig, StoreClosed
 from memkit.inputs import has_surrogates, is_url, keep_turns_of, path_of, text_of
 from memkit.journal import Journal
 from memkit.models import Bank, Op
+from memkit.rerankers import make_reranker
 from memkit.roles.prompting import check_wording
 from memkit.runtime.banks import BankReader
 from memkit.runtime.projector import Projector
 from memkit.runtime.redaction import redact_of
 from memkit.runtime.sealer import Sealer
-from memkit.runtime.store_embedder import check_embedder, is_named, own_embedder
+from memkit.runtime.store_embedder import check_embedder, is_named, own_embedder, remembering
 from memkit.runtime.traces import TraceBuffer
 from memkit.runtime.waiting import say_undecided
 from memkit.seams.clock import Clock, Ids, RandomIds, SystemClock
@@ -83,6 +84,7 @@ class Runtime:
         keep_turns: str = "all",
         instructions: str = "",
         redact: Callable[[str], str] | Collection[str] | None = None,
+        reranker: Any = None,
         config: Config | Mapping[str, Any] | None = None,
         mode: str | None = None,
         clock: Clock | None = None,
@@ -99,6 +101,7 @@ class Runtime:
         self.clock: Clock = clock or SystemClock()
         self.ids: Ids = ids or RandomIds()
         self.redact = redact_of(redact)
+        self.reranker = make_reranker(reranker)
         self.keep_turns = keep_turns_of(keep_turns)
         self.model, self._model_options = model, dict(model_options or {})
         self._adapters, self.alias, self._instructions, self._mode = adapters, alias, instructions, mode
@@ -114,7 +117,7 @@ class Runtime:
         try:
             if made is None:
                 made = (None if adopting else own_embedder(self.journal)) or default_or(None)
-            self.embedder: Embedder = _remembering(made)
+            self.embedder: Embedder = remembering(made)
             if not adopting:
                 check_embedder(self.journal, self.embedder)
         except BaseException:
@@ -256,6 +259,7 @@ class Runtime:
             self.reader,
             self.traces,
             self.embedder,
+            self.reranker,
             lambda: self.answerer,
             lambda: self.served_with,
             self.config,
@@ -430,15 +434,6 @@ class Runtime:
             from memkit.backbones import check_model
 
             check_model(self.model, self._model_options)
-
-
-def _remembering(embedder: Embedder) -> Embedder:
-    """A text is embedded once, whether it is searched or projected first."""
-    if embedder.cheap or isinstance(embedder, Recorded):
-        return embedder
-    from memkit.embedders.cached import CachedEmbedder
-
-    return embedder if isinstance(embedder, CachedEmbedder) else CachedEmbedder(embedder)
 
 
 _OPEN: weakref.WeakSet[Runtime] = weakref.WeakSet()

@@ -127,3 +127,12 @@ def _note_dim(journal: Journal, embedder: Embedder) -> None:
 
 def _dim_key(identity: str) -> str:
     return f"embedder_dim/{identity}"
+
+
+def remembering(embedder: Embedder) -> Embedder:
+    """A text is embedded once, whether it is searched or projected first."""
+    if embedder.cheap or isinstance(embedder, Recorded):
+        return embedder
+    from memkit.embedders.cached import CachedEmbedder
+
+    return embedder if isinstance(embedder, CachedEmbedder) else CachedEmbedder(embedder)

@@ -14,11 +14,11 @@ import pytest
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
-from memkit import Memory
+from memkit import Memory, rerankers
 from memkit.cli.app import app
 from memkit.embedders import Embedder, make_embedder
 from memkit.embedders.fastembed import RECOMMENDED
-from memkit.errors import EmbedderError, InvalidConfig, MissingExtra
+from memkit.errors import EmbedderError, InvalidConfig, MissingExtra, RerankerError
 
 E5 = "intfloat/multilingual-e5-large"
 VOCABULARY = ["[PAD]", "[UNK]", "query", "passage", ":", "dog", "cat", "собака", "猫", "गाय", "the", "barks"]
@@ -35,10 +35,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
     def put(name: str) -> Path:
-        (model,) = (one for one in library.TextEmbedding.list_supported_models() if one["model"] == name)
+        from fastembed.rerank.cross_encoder import TextCrossEncoder
+
+        offered = [*library.TextEmbedding.list_supported_models(), *TextCrossEncoder.list_supported_models()]
+        (model,) = (one for one in offered if one["model"] == name)
         repository = tmp_path / "cache" / f"models--{model['sources']['hf'].replace('/', '--')}"
         folder = repository / "snapshots" / ("0" * 40)
-        write_model(folder, model["model_file"], model["dim"])
+        write_model(folder, model["model_file"], look_up(table(model["dim"])) if "dim" in model else BARKS)
         for more in model["additional_files"]:
             (folder / more).touch()
         (repository / "refs").mkdir()
@@ -48,24 +51,24 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return put
 
 
-def write_model(folder: Path, file: str, dim: int) -> None:
+def write_model(folder: Path, file: str, model: bytes) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers
 
-    folder.mkdir(parents=True)
+    (folder / file).parent.mkdir(parents=True)
     tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(VOCABULARY)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()  # type: ignore[assignment]
     tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 128, "pad_token": "[PAD]"}))
     (folder / "config.json").write_text(json.dumps({"pad_token_id": 0}))
-    (folder / file).write_bytes(look_up(table(dim)))
+    (folder / file).write_bytes(model)
 
 
 def table(dim: int) -> NDArray[np.float32]:
     return np.random.default_rng(7).normal(size=(len(VOCABULARY), dim)).astype("<f4")
 
 
-def look_up(rows: NDArray[np.float32]) -> bytes:
-    """An ONNX model of one node: each token becomes its row."""
+def look_up(rows: NDArray[np.float32], *, greatest: bool = False) -> bytes:
+    """An ONNX model: each token becomes its row; of these the greatest, where one number a text is wanted."""
 
     def number(value: int) -> bytes:
         return bytes([value]) if value < 128 else bytes([value & 127 | 128]) + number(value >> 7)
@@ -81,11 +84,17 @@ def look_up(rows: NDArray[np.float32]) -> bytes:
         shape = b"".join(part(1, part(2, dim)) for dim in dims)
         return part(1, name) + part(2, part(1, whole(1, kind) + part(2, shape)))
 
-    node = part(1, "rows") + part(1, "input_ids") + part(2, "hidden") + part(4, "Gather")
+    node = part(1, "rows") + part(1, "input_ids") + part(2, "each" if greatest else "hidden") + part(4, "Gather")
+    axes = part(1, "axes") + whole(8, 1) + whole(20, 7)
+    flat = part(1, "keepdims") + whole(3, 0) + whole(20, 2)
+    last = part(1, "each") + part(2, "hidden") + part(4, "ReduceMax") + part(5, axes) + part(5, flat)
     kept = whole(1, rows.shape[0]) + whole(1, rows.shape[1]) + whole(2, 1) + part(8, "rows") + part(9, rows.tobytes())
-    graph = part(1, node) + part(2, "look_up") + part(5, kept)
-    graph += part(11, tensor("input_ids", 7, "bl")) + part(12, tensor("hidden", 1, "blw"))
+    graph = part(1, node) + (part(1, last) if greatest else b"") + part(2, "look_up") + part(5, kept)
+    graph += part(11, tensor("input_ids", 7, "bl")) + part(12, tensor("hidden", 1, "bw" if greatest else "blw"))
     return whole(1, 8) + part(7, graph) + part(8, part(1, "") + whole(2, 17))
+
+
+BARKS = look_up(np.array([[float(word == "barks")] for word in VOCABULARY], "<f4"), greatest=True)
 
 
 def mean(dim: int, *words: str) -> NDArray[np.float32]:
@@ -168,10 +177,41 @@ def test_a_name_that_is_unknown_and_a_model_that_cannot_be_had_say_what_to_do(pl
     assert missing.embed(["dog"]).shape == (1, 384), "once it is there it works"
 
 
+def test_a_reranker_by_name_orders_what_search_found(place: Place, tmp_path: Path) -> None:
+    folder = place(rerankers.RECOMMENDED)
+    with Memory(tmp_path / "store", reranker="fastembed") as memory:
+        memory.add(["the dog barks", "собака", "猫 🐶"], user_id="ana", infer=False)
+        hits = memory.search("собака", user_id="ana")
+        assert (hits[0].text, hits[0].signals["reranker"], len(hits)) == ("the dog barks", 1.0, 3)
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+        assert memory.context("собака", user_id="ana").hits[0].text == "the dog barks"
+        assert memory.search("dog", user_id="nobody") == []
+        assert memory.views.read("ana", hits.trace_id)
+    assert rerankers.make_reranker("fastembed", path=folder).score("cat", ["barks", "dog"]) == [1.0, 0.0]  # type: ignore[union-attr]
+
+
+def test_a_reranker_that_cannot_be_had_or_fails_says_so(place: Place, tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="bge-reranker"):
+        Memory(tmp_path / "store", reranker="fastembed:bge-reranker")
+    for wrong in ("cohere", 7):
+        with pytest.raises(InvalidConfig, match="names no reranker"):
+            Memory(tmp_path / "store", reranker=wrong)
+    assert not (tmp_path / "store").exists()
+    failing = ("fastembed", lambda question, texts: [1.0], lambda question, texts: [float("nan")] * len(texts))
+    for reranker in failing:
+        with Memory(tmp_path / "store", reranker=reranker) as memory:
+            memory.add(["the dog barks", "a cat"], user_id="ana", infer=False)
+            with pytest.raises(RerankerError, match=r"FASTEMBED_CACHE_PATH|numbers for"):
+                memory.search("dog", user_id="ana")
+
+
 def test_without_the_library_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastembed", None)
     with pytest.raises(MissingExtra, match=r"pip install .memkit\[fastembed\]"):
         Memory(tmp_path / "store", embedder="fastembed")
+    monkeypatch.setitem(sys.modules, "fastembed.rerank.cross_encoder", None)
+    with pytest.raises(MissingExtra, match=r"pip install .memkit\[fastembed\]"):
+        Memory(tmp_path / "store", reranker="fastembed")
     assert not (tmp_path / "store").exists()
 
 
