@@ -63,7 +63,9 @@ def run(*, full: bool = False) -> list[Row]:
         for number, work in enumerate(works):
             place = Path(folder) / str(number)
             place.mkdir()
-            rows += work(found, place)
+            for row in work(found, place):
+                print(row.name, row.value, row.unit, "" if row.ok else "MISS", file=sys.stderr, flush=True)
+                rows.append(row)
     return rows
 
 
@@ -409,8 +411,8 @@ def _moved(found: Server, folder: Path, count: int) -> Iterator[Row]:
         pairs = list(zip(before.decisions(), after.decisions(), strict=True))
         rows = sum(_learned(one) != _learned(other) for one, other in pairs)
     yield _none("… decisions to learn from that differ", rows, f"{len(pairs)} decisions")
-    share = found_rows.refused_s / took
-    yield Row("… share of the move in which writes are refused", share, "", "≤ 0.5", share <= 0.5, "issue: ≤ 1 s")
+    refused_s = found_rows.refused_s
+    yield Row("… how long writes are refused", refused_s, "s", "≤ 1", refused_s <= 1, f"of {took:.0f} s")
     move(url, folder / "back")
     yield _none("moved back: records that differ", _differences(url, folder / "back"))
 

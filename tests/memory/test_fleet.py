@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -112,6 +113,23 @@ def test_a_folder_that_is_anothers_is_refused_untouched(url: str, tmp_path: Path
     Memory(url, lance=tmp_path / "lance").close()
     with pytest.raises(NotAStore):
         Memory(f"{url}_2", lance=tmp_path / "lance")
+
+
+def test_a_server_that_took_over_is_noticed(url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Memory(url, lance=tmp_path / "one") as memory:
+        memory.add("I adopted a dog named Buddy.", user_id="ana")
+        memory.flush()
+    note, derived = tmp_path / "one" / "projection.json", tmp_path / "one" / "lance" / "derived"
+    derived.touch()
+    Memory(url, lance=tmp_path / "one").close()
+    assert derived.exists()
+    assert caplog.text == ""
+    note.write_text(json.dumps(json.loads(note.read_text()) | {"timeline": "00000000"}))
+    with Memory(url, lance=tmp_path / "one") as memory:
+        assert "taken over" in caplog.text
+        assert not derived.exists()
+        memory.flush()
+        assert _rows(memory) == {"ana"}
 
 
 def test_a_claim_that_was_lost_is_known_to_be(machine: Machine) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
+import shutil
 from pathlib import Path
 
-from memkit.errors import NewerFormat, NotAStore, StoreReadOnly, StoreUnsafe
+from memkit.errors import MemkitError, NewerFormat, NotAStore, StoreReadOnly, StoreUnsafe
 from memkit.journal import disk
 from memkit.journal.engine import Opened, Tx
 from memkit.journal.locks import StoreLocks
@@ -16,6 +18,7 @@ from memkit.journal.postgres.engine import PostgresEngine
 from memkit.journal.postgres.tables import STEPS, steps_after
 from memkit.journal.postgres.workers import PostgresLocks
 
+_log = logging.getLogger("memkit")
 _OWNER = "projection.json"
 _FORMAT = len(STEPS)
 
@@ -28,7 +31,10 @@ def connect(url: str, lance: Path | None, *, read_only: bool = False) -> Opened:
             row = tx.one("SELECT value FROM meta WHERE key = 'store_id'")
         store_id = str(row[0]) if row else ""
         place = _take_place(lance, store_id, engine.address)
-        locks = PostgresLocks(engine, StoreLocks.attach(place / disk.LOCKS))
+        places = StoreLocks.attach(place / disk.LOCKS)
+        if not read_only:
+            _follow_failover(engine, places, place)
+        locks = PostgresLocks(engine, places)
     except BaseException:
         engine.close()
         raise
@@ -140,9 +146,39 @@ def _take_place(named: Path | None, store_id: str, address: Address) -> Path:
             raise NotAStore(f"{place} holds other files", fix="name an empty or a new folder with lance=")
         (place / disk.LOCKS).mkdir(parents=True, exist_ok=True)
         if not owner.exists():
-            aside = place / f"{_OWNER}.{secrets.token_hex(4)}"
-            aside.write_text(json.dumps({"store_id": store_id}) + "\n", "utf-8")
-            os.replace(aside, owner)
+            _note(place, store_id)
     except OSError as error:
         raise disk.from_os_error(error, place) from error
     return place
+
+
+def _note(place: Path, store_id: str, timeline: str = "") -> None:
+    aside = place / f"{_OWNER}.{secrets.token_hex(4)}"
+    aside.write_text(json.dumps({"store_id": store_id, "timeline": timeline}) + "\n", "utf-8")
+    os.replace(aside, place / _OWNER)
+
+
+def _follow_failover(engine: PostgresEngine, locks: StoreLocks, place: Path) -> None:
+    """A server that took over, or was restored, goes on in a timeline of its own, and may lack the newest commits. What
+    this machine derived from them goes, and is built anew."""
+    try:
+        with engine.read(single=True) as tx:
+            row = tx.one("SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)")
+    except MemkitError:  # some services do not say
+        return
+    timeline = str(row[0]) if row else ""
+    found = json.loads((place / _OWNER).read_text("utf-8"))
+    if found.get("timeline", "") == timeline:
+        return
+    try:
+        if found.get("timeline"):
+            _log.warning(
+                "%s was taken over by another server: what the old one had acknowledged and this one had not received"
+                " is lost; LanceDB is built anew on this machine",
+                engine.address,
+            )
+            with locks.applier(), locks.lance(True):
+                shutil.rmtree(place / "lance", ignore_errors=True)
+        _note(place, found["store_id"], timeline)
+    except OSError as error:
+        raise disk.from_os_error(error, place) from error
