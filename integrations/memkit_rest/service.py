@@ -19,7 +19,7 @@ from memkit import Memory
 from memkit.errors import MemkitError
 from memkit.net.tenants import Tenant, Tenants
 from memkit_http import Declined, announce, bind, listen, make_app, problem_of, read_json, show_problem, tenant_of
-from memkit_rest import mem0
+from memkit_rest import mem0, watched
 from memkit_rest.callers import Rate, refuse_beyond_agent, settle_scope
 from memkit_rest.calls import BASE, CALLS, Offer
 from memkit_rest.openapi import describe
@@ -40,9 +40,10 @@ class Service:
         self.memory, self._tenants, self._rate = memory, tenants, Rate(rate)
         self._threads: anyio.CapacityLimiter | None = None
 
-    async def run(self, act: Callable[[], T]) -> T:
+    async def run(self, act: Callable[[], T], *, leaves: bool = False) -> T:
+        """leaves: whoever asked may go before the answer is there."""
         self._threads = self._threads or anyio.CapacityLimiter(THREADS)
-        return await anyio.to_thread.run_sync(act, limiter=self._threads)
+        return await anyio.to_thread.run_sync(act, limiter=self._threads, abandon_on_cancel=leaves)
 
     def enter(self, request: Request, *, writes: bool) -> Tenant:
         who = tenant_of(request, self._tenants, SCHEMES)
@@ -64,16 +65,16 @@ class Service:
 def rest_app(memory: Memory, tenants: Tenants, *, rate: float = 0.0) -> Starlette:
     """rate: calls a second for each token; 0 sets no limit."""
     service = Service(memory, tenants, rate)
-    described = describe()
+    described, seen = describe(), watched.Watched()
 
     async def openapi(_: Request) -> Response:
         return JSONResponse(described)
 
     ends: dict[str, dict[str, Any]] = {}
     for call in CALLS:
-        ends.setdefault(BASE + call.path, {})[call.method] = _endpoint(service, call)
+        ends.setdefault(BASE + call.path, {})[call.method] = seen.counting(call.name, _endpoint(service, call))
     routes = [Route(path, _by_method(each), methods=list(each)) for path, each in ends.items()]
-    routes += [Route("/openapi.json", openapi, methods=["GET"]), *mem0.routes(service)]
+    routes += [Route("/openapi.json", openapi, methods=["GET"]), *mem0.routes(service), *watched.routes(service, seen)]
     return make_app(routes, door=None, show_error=_show)
 
 

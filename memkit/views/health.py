@@ -74,6 +74,15 @@ def examine(runtime: Runtime) -> Health:
     )
 
 
+def weigh_load(runtime: Runtime) -> dict[str, int]:
+    journal = runtime.journal
+    return {
+        "pending": journal.pending_count(),
+        "parked": len(journal.list_parked()),
+        "waiting_for_lancedb": runtime.projector.waiting,
+    }
+
+
 def read_days(journal: Journal) -> dict[str, dict[str, int]]:
     counted = journal.count_days(NEWEST)
     return {

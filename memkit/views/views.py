@@ -43,6 +43,10 @@ class Views:
         """All users, those who said the most first."""
         return people.list_people(self._alive().journal)
 
+    def load(self) -> dict[str, int]:
+        """What waits: turns that are not decided, parked ones, operations that are not in LanceDB. Cheap to ask."""
+        return health.weigh_load(self._alive())
+
     def person(self, user_id: str) -> Person:
         return people.find_person(self._alive().journal, scope_id(user_id, "user_id"))
 

@@ -29,7 +29,7 @@ from tests.bench._table import Row
 from tests.bench.fleet import SAID
 from tests.postgres import Server, fresh, server
 
-MEMORIES, FULL_MEMORIES, FEW = 200_000, 1_000_000, 10_000
+MEMORIES, FEW = 1_000_000, 10_000
 PER_USER = 10
 
 
@@ -42,7 +42,7 @@ def run(*, full: bool = False) -> list[Row]:
         for number, work in enumerate((_cut_everywhere, _failed_over, _big)):
             place = Path(folder) / str(number)
             place.mkdir()
-            for row in work(found, place, MEMORIES if not full else FULL_MEMORIES):
+            for row in work(found, place):
                 print(row.name, row.value, row.unit, row.note, file=sys.stderr, flush=True)
                 rows.append(row)
     return rows
@@ -104,7 +104,7 @@ class _Proxy:
             return self.count == self.cut_at
 
 
-def _cut_everywhere(found: Server, place: Path, _: int) -> Iterator[Row]:
+def _cut_everywhere(found: Server, place: Path) -> Iterator[Row]:
     url = fresh(found.url, place)
     proxy = _Proxy(found.folder / ".s.PGSQL.5432")
     parts = urlsplit(url)
@@ -210,7 +210,7 @@ def _warnings() -> list[str]:
     return found
 
 
-def _failed_over(found: Server, place: Path, _: int) -> Iterator[Row]:
+def _failed_over(found: Server, place: Path) -> Iterator[Row]:
     """An app that names both hosts talks on, while the one dies and the other takes over without the last turns."""
     replica = _Replica(found, place / "r")
     schema = fresh(found.url, place).partition("&")[2]
@@ -275,61 +275,56 @@ _SAID = "'User''s ticket number is ' || i.n"
 _IMAGE = f"""'{{"kind":"fact","text":"' || {_SAID} || '","source_turns":["tn_big' || i.n || '"],"speaker":"user"}}'"""
 _FILL = (
     "INSERT INTO {s}.intakes (intake_id, bank, session_id, infer, created_at, status)"
-    " SELECT 'in_big' || n, b.id, '', 0, 0, 1 FROM generate_series({low}, {high}) n"
+    " SELECT 'in_big' || n, b.id, '', 0, 0, 1 FROM generate_series(0, {count}) n"
     " JOIN {s}.banks b ON b.user_id = 'big' || n / {each} AND b.agent_id = ''",
     "INSERT INTO {s}.turns SELECT i.n, 0, 'tn_big' || i.n, i.bank, '', 'user', 'My ticket number is ' || i.n,"
-    " '2026-01-01T00:00:00+00:00', 1, '', 'user', NULL, 1, 0 FROM {s}.intakes i WHERE i.n > {last}",
+    " '2026-01-01T00:00:00+00:00', 1, '', 'user', NULL, 1, 0 FROM {s}.intakes i",
     "INSERT INTO {s}.ops SELECT nextval('{s}.op_numbers'), 'op_big' || i.n, i.bank, 0, 'me_big' || i.n,"
     " 'de_big' || i.n, i.n, '2026-01-01T00:00:00+00:00', 0, NULL, NULL, {said}, 'tn_big' || i.n, NULL, {image},"
-    " sha256(i.n::text::bytea), 0 FROM {s}.intakes i WHERE i.n > {last}",
-    "INSERT INTO {s}.heads SELECT bank, seq, memory_id, 1, 'fact', hash FROM {s}.ops WHERE intake > {last}",
+    " sha256(i.n::text::bytea), 0 FROM {s}.intakes i",
+    "INSERT INTO {s}.heads SELECT bank, seq, memory_id, 1, 'fact', hash FROM {s}.ops",
 )
 
 
-def _big(found: Server, place: Path, count: int) -> Iterator[Row]:
+def _big(found: Server, place: Path, count: int = MEMORIES) -> Iterator[Row]:
     """Rows of the shape and size that turns leave, written by the database itself: other users' of a store that one
-    talks to. Acknowledged turns against those of the same store while it was small, in the same process."""
-    url = fresh(found.url, place)
-    took: dict[int, float] = {}
-    with Memory(url, lance=place / "lance", config={"workers": 0}) as memory:
-        schema = Address.of(url).schema
-        with closing(psycopg.connect(Address.of(url).conninfo, autocommit=True)) as one:
-            for low, size in ((0, FEW), (FEW, count)):
-                _fill(one, schema, low, size)
-                acks: list[float] = []
-                for number in range(400):
-                    began = time.perf_counter()
-                    memory.add(SAID.format(number), user_id=f"{size}.{number % 20}", wait=False)
-                    acks.append(time.perf_counter() - began)
-                took[size] = median(acks)
+    talks to. Each turn is acknowledged by a small store and then by a big one."""
+    urls = [fresh(found.url, place / name) for name in ("small", "big")]
+    took: tuple[list[float], list[float]] = [], []
+    with (
+        Memory(urls[0], lance=place / "small", config={"workers": 0}) as small,
+        Memory(urls[1], lance=place / "big", config={"workers": 0}) as big,
+    ):
+        with closing(psycopg.connect(Address.of(urls[0]).conninfo, autocommit=True)) as one:
+            for url, size in zip(urls, (FEW, count), strict=True):
+                _fill(one, Address.of(url).schema, size)
+            one.execute("CHECKPOINT")
             used = one.execute(
                 "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c"
                 " JOIN pg_namespace n ON n.oid = c.relnamespace"
                 " WHERE c.relkind = 'r' AND n.nspname = %s",
-                (schema,),
+                (Address.of(urls[1]).schema,),
             ).fetchone()
-        memory._runtime._accepted.clear()  # nobody here decides them
-    ratio = took[count] / took[FEW]
-    size = float(used[0]) if used else 0.0
+        for number in range(500):
+            for memory, into in zip((small, big), took, strict=True):
+                began = time.perf_counter()
+                memory.add(SAID.format(number), user_id=f"user{number % 20}", wait=False)
+                into.append(time.perf_counter() - began)
+        for memory in (small, big):
+            memory._runtime._accepted.clear()  # nobody here decides them
+    ratio = median(took[1]) / median(took[0])
+    size = float(str(used[0])) if used else 0.0
     node = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    yield Row(f"ack p50: {count} memories of {count // PER_USER} users over {FEW}", ratio, "×", "≤ 1.3", ratio <= 1.3)
-    yield Row(
-        "… disk of the database for a memory",
-        size / count / 1024,
-        "kB",
-        "reported",
-        True,
-        f"{size / 2**20:.0f} MB, no decisions",
-    )
+    users = f"{count // PER_USER} users"
+    yield Row(f"ack p50: {count} memories of {users} over {FEW}", ratio, "×", "≤ 1.3", ratio <= 1.3)
+    told = f"{size / 2**20:.0f} MB, no decisions"
+    yield Row("… disk of the database for a memory", size / count / 1024, "kB", "reported", True, told)
     yield Row("… most memory that this node took", node, "MB", "reported", True, "with the rows before it")
 
 
-def _fill(one: psycopg.Connection[tuple[object, ...]], schema: str, low: int, high: int) -> None:
-    if not low:
-        users = f"SELECT 'big' || n, '' FROM generate_series(0, {FULL_MEMORIES // PER_USER}) n"
-        one.execute(f"INSERT INTO {schema}.banks (user_id, agent_id) {users}".encode())
-    row = one.execute(f"SELECT coalesce(max(n), 0) FROM {schema}.intakes".encode()).fetchone()
-    given = {"low": low, "high": high - 1, "last": row[0] if row else 0, "s": schema, "each": PER_USER}
+def _fill(one: psycopg.Connection[tuple[object, ...]], schema: str, count: int) -> None:
+    users = f"SELECT 'big' || n, '' FROM generate_series(0, {count // PER_USER}) n"
+    one.execute(f"INSERT INTO {schema}.banks (user_id, agent_id) {users}".encode())
     for statement in _FILL:
-        one.execute(statement.format(**given, said=_SAID, image=_IMAGE).encode())
+        one.execute(statement.format(s=schema, count=count - 1, each=PER_USER, said=_SAID, image=_IMAGE).encode())
     one.execute("ANALYZE")

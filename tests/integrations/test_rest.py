@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from memkit import Memory
-from memkit.errors import InvalidConfig
+from memkit.errors import InvalidConfig, StoreUnreachable
 from memkit.net.tenants import Tenant, Tenants
 
 pytest.importorskip("starlette")
@@ -57,6 +57,28 @@ def _answer(messages: Any) -> str:
 def call(web: TestClient, method: str, path: str, body: Any = None, token: str = APP, **options: Any) -> Any:
     headers = {"authorization": f"Bearer {token}", **options.pop("headers", {})}
     return web.request(method, BASE + path, json=body, headers=headers, **options)
+
+
+def test_operators_are_told_what_waits_and_no_word_of_anybody(
+    web: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call(web, "POST", "/add", {"messages": "I live in Oslo.", "user_id": "liv"})
+    call(web, "POST", "/search", {"user_id": "liv"})
+    assert web.get("/ready").json() == {"status": "ready"}
+    told = web.get("/metrics", headers={"authorization": f"Bearer {APP}"}).text
+    assert re.search(r'^memkit_calls_total\{call="add",status="200"\} [1-9]', told, re.M)
+    assert re.search(r'^memkit_calls_total\{call="search",status="400"\} [1-9]', told, re.M)
+    assert "\nmemkit_turns_pending 0\n" in told
+    assert "liv" not in told
+    assert web.get("/metrics", headers={"authorization": f"Bearer {ANA}"}).status_code == 403
+    assert web.get("/metrics").status_code == 401
+
+    def away() -> int:
+        raise StoreUnreachable("the database is away")
+
+    monkeypatch.setattr(memory._runtime.journal, "pending_count", away)
+    assert web.get("/ready").status_code == 503
+    assert call(web, "GET", "/health").status_code == 200
 
 
 def test_an_app_remembers_finds_changes_and_ends(web: TestClient) -> None:
