@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from memkit.errors import InvalidInput, InvalidScope
 from memkit.inputs import Admitted, aware, scope_id, text_of, whole_number, wrong_verb
-from memkit.models import SPACE, Kind
-from memkit.results import RIGHTS, ContextBlock, Grant, Hits, Right
-from memkit.runtime import rights
+from memkit.models import SPACE, Kind, MemoryRecord
+from memkit.results import RIGHTS, ContextBlock, EraseReceipt, Grant, Hits, Right
+from memkit.runtime import erasure, rights, shared
 from memkit.runtime.read_request import ReadRequest
 from memkit.runtime.rights import Caller
 
@@ -154,6 +154,32 @@ class SpaceMemory:
         rights.admit(runtime, self._who, "read", self.name)
         now = runtime.clock.now()
         return [one for one in rights.list_grants(runtime.journal, self.name) if one.holds(now)]
+
+    def promote(self, id: str, *, space: str | None = None) -> MemoryRecord:
+        """Take a memory of one's own into this space, or one of another space, where one may share. The copy lives by
+        itself; whoever erases or forgets the memory ends the copy. Needs "write"."""
+        into, runtime = self._admit("write"), self._alive()
+        source = self._who.user_id
+        if space is not None:
+            source = str(rights.admit(runtime, self._who, "share", scope_id(space, "space")))
+        return shared.promote(runtime, self._who, into, source, scope_id(id, "id"))
+
+    def forget(self, id: str | None = None, *, words: str | None = None) -> EraseReceipt:
+        """Destroy a memory, or all that say these words, with the turns that they were drawn from: here, in every copy,
+        and in what was drawn from them. Needs "forget", but for what one said or promoted oneself."""
+        if (id is None) == (words is None):
+            raise InvalidInput("it is not said what is to be forgotten", fix="pass the id of a memory, or words='…'")
+        runtime = self._alive()
+        runtime.traces.flush()
+        memory = None if id is None else scope_id(id, "id")
+        said = None if words is None else text_of(words, "words", runtime.config.max_message_bytes)
+        part = shared.choose_forgotten(runtime, self._who, self.name, memory, said)
+        return erasure.erase_part(runtime, SPACE + self.name, part)
+
+    def erase(self) -> EraseReceipt:
+        """Destroy the space: its memories, every copy of them, its grants. Needs "forget" and "share"."""
+        self._admit("share")
+        return erasure.erase_user(self._alive(), str(self._admit("forget")))
 
     def _admit(self, right: Right) -> Admitted:
         return rights.admit(self._alive(), self._who, right, self.name)

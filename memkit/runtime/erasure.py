@@ -16,8 +16,9 @@ from memkit.errors import InvalidInput, NotFound, StoreDamaged, StoreFull, Store
 from memkit.inputs import scope_id
 from memkit.journal.records import Doomed, Part
 from memkit.memo import forget_texts
-from memkit.models import JSON, DecisionRecord, Op, Turn
+from memkit.models import JSON, SPACE, DecisionRecord, Op, Turn
 from memkit.results import EraseReceipt
+from memkit.runtime import rights, shared
 from memkit.store import SEALED
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def finish_erasures(runtime: Runtime) -> None:
     opened all the same: the doctor names what is open, and the next open tries again."""
     try:
         for user_id, part in runtime.journal.unfinished_parts():
-            _erase_part(runtime, user_id, part)
+            erase_part(runtime, user_id, part)
         for user_id in runtime.journal.unfinished_erasures():
             erase_user(runtime, user_id)
     except (StoreUnreachable, StoreDamaged, StoreFull) as error:
@@ -60,13 +61,14 @@ def erase(
             f"erase() got {' and '.join(named)}", why="they name different things", fix="pass one of them, or none"
         )
     runtime.traces.flush()
-    return _erase_part(runtime, user_id, _part(runtime.journal, user_id, **named))
+    return erase_part(runtime, user_id, _part(runtime.journal, user_id, **named))
 
 
 def erase_user(runtime: Runtime, user_id: str) -> EraseReceipt:
     runtime.traces.flush()
     runtime.journal.begin_erase(user_id)
-    tainted, counts = _taint(runtime, user_id), dict[str, int]()
+    counts = _erase_shared(runtime, user_id) if runtime.journal.user_banks(SPACE) else {}
+    tainted = _taint(runtime, user_id)
     with runtime.journal.applier_lock():
         if (runtime.path / "lance").is_dir():
             counts["rows_in_lancedb"] = runtime.projection.erase(user_id).rows
@@ -76,7 +78,38 @@ def erase_user(runtime: Runtime, user_id: str) -> EraseReceipt:
     return _finished(runtime, user_id, tainted, counts, receipt)
 
 
-def _erase_part(runtime: Runtime, user_id: str, part: Part) -> EraseReceipt:
+def _erase_shared(runtime: Runtime, user_id: str) -> dict[str, int]:
+    """What of the user is in spaces: it goes before the user does, so that an interrupted erasure finds it again."""
+    counts = {"spaces_nobody_shares": rights.drop_giver(runtime, user_id)} if not user_id.startswith(SPACE) else {}
+    for owner, part in list(shared.parts_of(runtime.journal, user_id)):
+        receipt = erase_part(runtime, owner, part)
+        if owner != SPACE:
+            counts["in_spaces"] = counts.get("in_spaces", 0) + receipt.counts["ops"] + receipt.counts["turns"]
+    return counts
+
+
+def erase_part(runtime: Runtime, user_id: str, part: Part) -> EraseReceipt:
+    """A part with every copy that was taken of it, the copies first."""
+    runtime.journal.begin_erase(user_id, part)
+    taken = _copies(runtime, user_id, part) if runtime.journal.user_banks(SPACE) else []
+    for owner, copy in reversed(taken):
+        _erase_one(runtime, owner, copy)
+    return _erase_one(runtime, user_id, part)
+
+
+def _copies(runtime: Runtime, user_id: str, part: Part) -> list[tuple[str, Part]]:
+    """Copies of what goes, and copies of those."""
+    found, journal = [(user_id, part)], runtime.journal
+    for owner, one in found:
+        if not any(copy.source == owner for copy in shared.list_copies(journal)):
+            continue
+        find = partial(find_doomed, user_id=owner, part=one, context_turns=runtime.config.context_turns)
+        doomed = _salvaging(runtime, partial(find, journal))
+        found += [copy for copy in shared.copies_of(journal, owner, doomed.memories) if copy not in found]
+    return found[1:]
+
+
+def _erase_one(runtime: Runtime, user_id: str, part: Part) -> EraseReceipt:
     journal = runtime.journal
     journal.begin_erase(user_id, part)
     tainted, counts = _taint(runtime, user_id), dict[str, int]()

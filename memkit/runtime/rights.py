@@ -7,7 +7,7 @@ ops are; a space is there while it has any. Nothing is allowed that no grant say
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +108,22 @@ def revoke(runtime: Runtime, who: Caller, space: str, rights: Collection[Right],
     _change(runtime, space, decide)
 
 
+def drop_giver(runtime: Runtime, user_id: str) -> int:
+    """Whoever is erased leaves no name at what was granted to others, which stands. Returns how many spaces are left
+    without anybody who may share."""
+    found, left = list_grants(runtime.journal), 0
+    for space in sorted({one.space for one in found if user_id in (one.by, one.to)}):
+
+        def decide(grants: list[Grant], now: datetime) -> list[OpDraft]:
+            there = {one.key for one in grants if one.by != user_id}
+            given = [one for one in grants if one.by == user_id and (one.is_role or one.to != user_id)]
+            return [_draft(replace(one, by=""), (), now) for one in given if one.key not in there]
+
+        _change(runtime, space, decide)
+        left += not any(_is_for_good(one) and one.to != user_id for one in list_grants(runtime.journal, space))
+    return left
+
+
 def _is_for_good(one: Grant) -> bool:
     return one.right == "share" and not one.is_role and one.until is None
 
@@ -159,7 +175,7 @@ def _draft(one: Grant, grants: Iterable[Grant], now: datetime) -> OpDraft:
         origin="api",
         at=now,
         trainable=False,
-        content_salt=digest(one.key),
+        content_salt=digest([one.key, one.by]),
     )
 
 

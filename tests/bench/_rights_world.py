@@ -13,6 +13,7 @@ from typing import Any
 
 from memkit import Memory
 from memkit.errors import Conflict, NotAllowed, NotFound
+from memkit.models import SPACE
 from memkit.principal import SpaceMemory
 from memkit.results import RIGHTS, Right
 
@@ -25,6 +26,10 @@ STEPS = (
     *("add",) * 4,
     *("tick",) * 1,
     *("everything",) * 2,
+    *("note",) * 2,
+    *("promote",) * 4,
+    *("forget",) * 4,
+    *("erase",) * 1,
     *READS,
     *WRITES,
 )
@@ -33,10 +38,13 @@ Step = tuple[str, int, int, int, int]
 
 
 def draw_history(rng: random.Random, length: int) -> list[Step]:
-    return [
-        (rng.choice(STEPS), rng.randrange(PEOPLE), rng.randrange(SPACES), rng.randrange(64), rng.randrange(64))
-        for _ in range(length)
-    ]
+    """Every other call is made by whoever made the space: else most would be refused."""
+    drawn = list[Step]()
+    for _ in range(length):
+        space = rng.randrange(SPACES)
+        who = space if rng.random() < 0.5 else rng.randrange(PEOPLE)
+        drawn.append((rng.choice(STEPS), who, space, rng.randrange(64), rng.randrange(64)))
+    return drawn
 
 
 class StandingClock:
@@ -52,13 +60,20 @@ class StandingClock:
         return self.at.timestamp()
 
 
-@dataclass
+@dataclass(eq=False)
 class Kept:
     """A memory, as the model has it."""
 
     memory_id: str
     token: str
     by: str
+    copy_of: Kept | None = None
+    live: bool = True
+    earlier: set[str] = field(default_factory=set[str])
+    """What it said before."""
+
+    def comes_from(self, other: Kept) -> bool:
+        return self is other or (self.copy_of is not None and self.copy_of.comes_from(other))
 
 
 @dataclass
@@ -69,13 +84,18 @@ class World:
     clock: StandingClock
     name: str
     counts: Counter[str]
-    """allowed, refused, wrong: calls so far."""
+    """allowed, refused, wrong: calls so far; and of each verb, those allowed."""
     wrong: list[str] = field(default_factory=list[str])
     grants: dict[tuple[int, Right, str, bool], datetime | None] = field(
         default_factory=dict[tuple[int, Right, str, bool], "datetime | None"]
     )
     kept: dict[int, list[Kept]] = field(default_factory=dict[int, list[Kept]])
+    """By space."""
+    own: dict[int, list[Kept]] = field(default_factory=dict[int, list[Kept]])
+    """By user."""
     said: int = 0
+    gone: set[str] = field(default_factory=set[str])
+    """Words that no space may tell any more."""
 
     def __post_init__(self) -> None:
         for space in range(SPACES):
@@ -85,13 +105,24 @@ class World:
 
     def play(self, steps: Iterable[Step]) -> None:
         for what, who, space, a, b in steps:
-            own = {
-                "grant": self._grant,
-                "revoke": self._revoke,
-                "tick": self._tick,
-                "everything": self._read_everything,
+            own = getattr(self, f"_{what}", None)
+            (own or partial(self._call, what))(who, space, a, b)
+
+        self._compare_all()
+
+    def _compare_all(self) -> None:
+        """In the end each space holds what it should, and nothing tells of what was forgotten, history included."""
+        journal = self.memory._runtime.journal  # pyright: ignore[reportPrivateUsage]
+        for space in range(SPACES):
+            owner = SPACE + self._space(space)
+            held = sorted(record.text for _, record in journal.live(user_id=owner, kinds=["episode"]))
+            should = sorted(f"The word is {one.token}." for one in self._live(space))
+            self._expect(held == should, f"space {space} holds {held}, not {should}")
+            told = {op.after.text for op in journal.ops(user_id=owner) if op.after} | {
+                turn.text for state in journal.iter_intakes(user_id=owner) for turn in state.intake.turns
             }
-            own.get(what, partial(self._call, what))(who, space, a, b)
+            left = {f"The word is {token}." for token in self.gone} & told
+            self._expect(not left, f"space {space} still tells {sorted(left)}")
 
     # ---- names -------------------------------------------------------------------------------------------------
 
@@ -131,6 +162,7 @@ class World:
         except (NotFound, Conflict):
             result = None
         self.counts["allowed"] += 1
+        self.counts[label.partition(" ")[0]] += 1
         self._expect(allowed, f"{label}: allowed, and no grant says so")
         return result
 
@@ -173,7 +205,7 @@ class World:
 
     def _call(self, verb: str, who: int, space: int, a: int, b: int) -> None:
         here, right = self._at(who, space), "read" if verb in READS else "write"
-        kept = self.kept[space]
+        kept = self._live(space)
         one = kept[a % len(kept)] if kept else Kept("m_none", "none", "")
         self.said += 1
         token = f"token{self.said}"
@@ -201,18 +233,78 @@ class World:
         if not allowed:
             return
         if verb == "add":
-            kept.append(Kept(result.ops[0].memory_id, token, self._user(who)))
+            self.kept[space].append(Kept(result.ops[0].memory_id, token, self._user(who)))
         elif verb == "update" and result is not None:
+            one.earlier.add(one.token)
             one.token = token
         elif verb == "delete" and result is not None:
-            kept.remove(one)
+            one.live = False
         elif verb == "delete_all":
-            kept.clear()
+            for one in kept:
+                one.live = False
         elif verb in ("search", "context", "list"):
             told = result if isinstance(result, str) else " ".join(result or ())
             self._compare(verb, told, [space], whole=verb == "list")
 
-    def _read_everything(self, who: int, space: int, a: int, b: int) -> None:
+    def _live(self, space: int) -> list[Kept]:
+        return [one for one in self.kept[space] if one.live]
+
+    # ---- what goes into a space, and out of the world ------------------------------------------------------------
+
+    def _note(self, who: int, space: int, a: int, b: int) -> None:
+        """For oneself."""
+        self.said += 1
+        token = f"token{self.said}"
+        added = self.memory.add(f"The word is {token}.", user_id=self._user(who), infer=False)
+        self.own.setdefault(who, []).append(Kept(str(added.ops[0].memory_id), token, self._user(who)))
+
+    def _promote(self, who: int, space: int, a: int, b: int) -> None:
+        other = (space + 1) % SPACES if b % 2 else None
+        there = self.own.get(who, []) if other is None else self._live(other)
+        one = there[a % len(there)] if there else Kept("m_none", "none", "")
+        allowed = bool(self._held(who, "write", space)) and (other is None or bool(self._held(who, "share", other)))
+        source = None if other is None else self._space(other)
+        copy = self._try("promote", allowed, lambda: self._at(who, space).promote(one.memory_id, space=source))
+        if copy is not None and all(kept.memory_id != copy.id for kept in self.kept[space]):
+            self._expect(copy.text == f"The word is {one.token}.", "promote: another text")
+            self.kept[space].append(Kept(copy.id, one.token, self._user(who), one))
+
+    def _forget(self, who: int, space: int, a: int, b: int) -> None:
+        kept = self._live(space)
+        if not kept:
+            return
+        one = kept[a % len(kept)]
+        everything = bool(self._held(who, "forget", space))
+        allowed = everything or one.by == self._user(who)
+        here = self._at(who, space)
+        by_words = b % 2 == 0
+        self._try("forget", allowed, lambda: here.forget(words=one.token) if by_words else here.forget(one.memory_id))
+        if allowed and by_words:
+            said = [kept for kept in self.kept[space] if one.token in {kept.token, *kept.earlier}]
+            self._drop([kept for kept in said if everything or kept.by == self._user(who)])
+        elif allowed:
+            self._drop([one])
+
+    def _erase(self, who: int, space: int, a: int, b: int) -> None:
+        """A user goes; rarely, as it ends most histories."""
+        if a % 4:
+            return
+        user = self._user(who)
+        self.memory.erase(user_id=user)
+        gone = [one for kept in self.kept.values() for one in kept if one.by == user]
+        self._drop([*gone, *self.own.pop(who, [])])
+        self.grants = {key: until for key, until in self.grants.items() if key[2:] != (user, False)}
+
+    def _drop(self, gone: list[Kept]) -> None:
+        """With all copies, and their copies."""
+        for owned in (*self.kept.values(), *self.own.values()):
+            dropped = [one for one in owned if any(one.comes_from(root) for root in gone)]
+            owned[:] = [one for one in owned if one not in dropped]
+            self.gone |= {token for one in dropped for token in (one.token, *one.earlier)}
+        left = (one for owned in (*self.kept.values(), *self.own.values()) for one in owned)
+        self.gone -= {token for one in left for token in (one.token, *one.earlier)}
+
+    def _everything(self, who: int, space: int, a: int, b: int) -> None:
         """One's own memories with those of every space that one may read."""
         readable = [one for one in range(SPACES) if self._held(who, "read", one)]
         named = [self._space(space)] if b % 2 else None
@@ -220,11 +312,14 @@ class World:
         caller = self._principal(who)
         told = self._try("everything", allowed, lambda: caller.context("the word", spaces=named, max_tokens=4000))
         if told is not None:
-            self._compare("everything", told, readable if named is None else [space], whole=False)
+            own = self.own.get(who, []) if named is None else []
+            self._compare("everything", told, readable if named is None else [space], own)
 
-    def _compare(self, verb: str, told: str, spaces: list[int], *, whole: bool) -> None:
+    def _compare(
+        self, verb: str, told: str, spaces: list[int], own: Iterable[Kept] = (), *, whole: bool = False
+    ) -> None:
         said = {word.strip('.",') for word in told.split() if word.startswith("token")}
-        there = {one.token for space in spaces for one in self.kept[space]}
+        there = {one.token for space in spaces for one in self._live(space)} | {one.token for one in own}
         self._expect(said <= there, f"{verb}: shows {sorted(said - there)}")
         if whole:
             self._expect(there <= said, f"{verb}: lacks {sorted(there - said)}")

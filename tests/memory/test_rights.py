@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memkit import AsyncMemory, Memory
-from memkit.errors import Conflict, InvalidInput, InvalidScope, NotAllowed
+from memkit.errors import Conflict, InvalidInput, InvalidScope, NotAllowed, NotFound
 from tests.bench._rights_world import PEOPLE, SPACES, STEPS, StandingClock, Step, World
 
 SPACE_ID = "\x1dteam-a"
@@ -148,6 +148,86 @@ def test_the_awaitable_twin(tmp_path: Path) -> None:
             return await memory.principal("ben").space("team-a").context("When do we deploy?")
 
     assert "Fridays" in asyncio.run(run())
+
+
+def test_what_is_promoted_is_a_copy_that_ends_with_what_it_was_taken_from(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s") as memory:
+        added = memory.add("My dog is called Rex.", user_id="ana")
+        fact = memory.list(user_id="ana")[0]
+        team = memory.principal("ana").create_space("team-a")
+        team.grant("read", "share", to="ben")
+        copy = team.promote(fact.id)
+        assert (copy.id, copy.text, copy.metadata["by"]) == (team.promote(fact.id).id, fact.text, "ana")
+        wide = memory.principal("ben").create_space("company")
+        wide.promote(copy.id, space="team-a")
+        with pytest.raises(NotAllowed):
+            memory.principal("eve").create_space("eve").promote(copy.id, space="team-a")
+        assert [hit.memory.source_turns for hit in memory.principal("ben").search("dog")] == [(), ()]
+        memory.delete(fact.id, user_id="ana")
+        assert "Rex" in wide.context("Which dog?")
+        memory.erase(user_id="ana", turn_id=added.turns[0].turn_id)
+        assert memory.principal("ben").search("dog") == []
+        assert [op for op in team.history() + wide.history() if op.text and "Rex" in op.text] == []
+
+
+def test_one_may_have_forgotten_what_one_said_and_others_only_by_a_grant(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s") as memory:
+        team = memory.principal("ana").create_space("team-a")
+        team.grant("read", "write", to="ben")
+        team.add("The customer is Meridian Air.")
+        ben = memory.principal("ben").space("team-a")
+        ben.add("My nurse is called Ilse.")
+        with pytest.raises(NotAllowed):
+            ben.forget(words="Meridian Air")
+        team.revoke(to="ben")
+        ben.forget(words="nurse is called ilse")
+        assert "Ilse" not in team.context("Who is the nurse of ben?")
+        team.forget(words="meridian air")
+        assert team.search("Who is the customer?") == []
+        with pytest.raises(NotFound):
+            team.forget(words="Meridian Air")
+    left = [path for path in (tmp_path / "s").rglob("*") if path.is_file() and b"Meridian" in path.read_bytes()]
+    assert left == []
+
+
+def test_a_user_who_is_erased_takes_along_what_he_shared_and_leaves_what_he_granted(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s") as memory:
+        memory.add("My dog is called Rex.", user_id="ben-77")
+        team = memory.principal("ana").create_space("team-a")
+        team.grant("read", "write", "share", to="ben-77")
+        team.add("We deploy on Fridays.")
+        ben = memory.principal("ben-77").space("team-a")
+        ben.promote(memory.list(user_id="ben-77")[0].id)
+        ben.add("The staging server is heron.")
+        ben.grant("read", to="carl")
+        alone = memory.principal("ben-77").create_space("alone")
+        alone.grant("read", to="carl")
+        memory.flush()
+        receipt = memory.erase(user_id="ben-77")
+        assert (receipt.counts["spaces_nobody_shares"], receipt.counts["in_spaces"] > 2) == (1, True)
+        carl = memory.principal("carl")
+        assert [hit.text for hit in carl.search("deploy heron dog")] == ["We deploy on Fridays."]
+        assert carl.spaces() == ["alone", "team-a"]
+        memory.principal("dora").create_space("alone").erase()
+        assert carl.spaces() == ["team-a"]
+    left = [path for path in (tmp_path / "s").rglob("*") if path.is_file() and b"ben-77" in path.read_bytes()]
+    assert left == []
+
+
+def test_an_erasure_that_was_cut_off_takes_the_copies_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = Memory(tmp_path / "s")
+    memory.add("My dog is called Rex.", user_id="ben")
+    team = memory.principal("ana").create_space("team-a")
+    team.grant("write", to="ben")
+    memory.principal("ben").space("team-a").promote(memory.list(user_id="ben")[0].id)
+    with monkeypatch.context() as cut:
+        cut.setattr("memkit.runtime.erasure._erase_one", lambda *of: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            memory.erase(user_id="ben")
+    memory.close()
+    with Memory(tmp_path / "s") as memory:
+        assert memory.users() == []
+        assert memory.principal("ana").space("team-a").list() == []
 
 
 @pytest.fixture(scope="module")
