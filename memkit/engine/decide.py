@@ -19,7 +19,14 @@ from memkit.engine.drive import Steps
 from memkit.engine.origins import Held, by_origin, label_shown, with_labels
 from memkit.engine.served_with import ServedWith
 from memkit.engine.shortlist import Shortlist
-from memkit.engine.words import as_they_stand, asked_to_end, lives_on, words_that_are_covered, words_that_end
+from memkit.engine.words import (
+    as_they_stand,
+    asked_to_end,
+    is_merged,
+    lives_on,
+    words_that_are_covered,
+    words_that_end,
+)
 from memkit.errors import Conflict, MemkitError, ModelError, NotFound, OpRejected
 from memkit.models import Bank, MemoryRecord, Op, OpDraft, Turn
 from memkit.ops import EDITION, Context, check_batch, check_caps, resolve
@@ -95,7 +102,8 @@ def _about_words(task: Task, drafts: Sequence[OpDraft]) -> list[OpDraft]:
     asked = any(asks_to_forget(turn.text) for turn in task.turns)
     # who merges memories ends the one and writes the other: what that says lives on, unless it is to be forgotten
     written = [] if asked or task.edition < 6 else [one.text for one in drafts if one.action != "delete" and one.text]
-    ended = [one for one in ended if not any(lives_on(one.text, text) for text in written)]
+    stays = lives_on if task.edition < 7 else is_merged
+    ended = [one for one in ended if not any(stays(one.text, text) for text in written)]
     ended += asked_to_end(task.turns)
     if ended or asked:
         said = task.live.words_said({turn for record in ended for turn in record.source_turns} | new)

@@ -14,7 +14,7 @@ from datetime import datetime
 
 from memkit.models import MemoryRecord, OpDraft, Turn
 from memkit.roles.recalled import strip_recalled
-from memkit.text.content import carries
+from memkit.text.content import carries, shares
 from memkit.text.passages import sentences, windows
 from memkit.text.requests import LITTLE_WORDS, after_request, asks_to_forget, named_to_forget
 from memkit.text.standing import stands
@@ -113,6 +113,12 @@ def words_that_end(
 def lives_on(text: str, written: str) -> bool:
     """Whether a memory that was written says all that a text says: nothing of it has ended then."""
     return carries(written, text) and denies(written) == denies(text)
+
+
+def is_merged(text: str, written: str) -> bool:
+    """Whether a memory that was written tells most of what a text tells, and denies no more: they were made one, or
+    that was brought up to date. The words of what it was stay, as those of any update."""
+    return shares(written, text) and (denies(text) or not denies(written))
 
 
 def asked_to_end(turns: Sequence[Turn]) -> list[MemoryRecord]:

@@ -40,7 +40,8 @@ them. Up to 3, a manager that is asked in JSON was shown so many memories, and n
 holds, and the guard took every update for a loss. Up to 4, an operation had the origin of the turn that its reply
 named, and all origins had one trust. Up to 5, standing memories had no place of their own in a manager's list, a
 memory that was merged into another took its words with it, and candidates were ranked by default/1. Up to 6, what a
-user said became an assistant's as soon as that asked about it or said it again in another spelling."""
+user said became an assistant's as soon as that asked about it or said it again in another spelling, and words ended
+with a memory that another told again in a word or two less."""
 FIRST_SOURCES, LATEST_SOURCES = 8, 24
 """Source turns that a memory names at most: the first ones, and the latest."""
 

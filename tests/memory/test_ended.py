@@ -72,3 +72,33 @@ def test_words_of_a_memory_that_is_merged_into_another_stay_unless_they_are_to_b
         assert memory.parked() == []
         hits = memory.search("Rex", user_id="ana", kinds=["turn"])
     assert any("My dog is called Rex." in hit.text for hit in hits) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "stays"),
+    [("Marta wants 55 printers, has a budget of 60k and decides by May.", True), ("Marta wants no printers.", False)],
+)
+def test_words_stay_where_one_of_two_memories_that_told_the_same_is_brought_up_to_date(
+    tmp_path: Path, text: str, stays: bool
+) -> None:
+    replies = [
+        '{"operations": [{"op": "ADD", "id": null, "text": "Marta wants 40 printers.", "turn": 1}, {"op": "ADD", "id": '
+        'null, "text": "Marta wants 40 printers, has a budget of 60k and decides by May.", "turn": 1}]}',
+    ]
+
+    def model(messages: list[dict[str, str]]) -> str:
+        if replies:
+            return replies.pop()
+        long, short = (
+            re.findall(rf"^(\d+) .*40 printers{end}", messages[-1]["content"], re.M)[0] for end in (",", r"\.")
+        )
+        merged = f'{{"op": "UPDATE", "id": {short}, "text": "{text}", "turn": 1}}'
+        return f'{{"operations": [{merged}, {{"op": "DELETE", "id": {long}, "text": null, "turn": 1}}]}}'
+
+    with Memory(tmp_path / "s", model=model, mode="fused") as memory:
+        for said, answer in (("met marta, 40 printers by may", "Logged, Marta."), ("news of marta", "Logged.")):
+            talk = [{"role": "user", "content": said}, {"role": "assistant", "content": answer}]
+            memory.add(talk, user_id="ana", session_id="s")
+        turns = [hit.text for hit in memory.search("marta", user_id="ana", kinds=["turn"])]
+    assert ("met marta, 40 printers by may" in turns) is stays
+    assert ("Logged, Marta." in turns) is stays
