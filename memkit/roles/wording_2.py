@@ -10,7 +10,7 @@ For a turn of Mon 8 May 2023:
 yesterday is 7 May 2023, last week the week before 8 May 2023, last weekend 6-7 May 2023, last Friday 5 May 2023,
 next Friday 12 May 2023, Friday of next week 19 May 2023, next month June 2023, recently shortly before 8 May 2023."""
 
-_KEEP = f"""\
+KEEP = f"""\
 Write every memory in the language of its turn, and names in the script of the turn.
 Keep what will still matter in a later chat: who people are, their family, pets, friends, home, work, studies, health,
 possessions, tastes and dislikes, habits, plans, what happened to them, what is over, and how the user wants to be
@@ -24,7 +24,7 @@ amounts with their unit. One event with its date and place is one memory. A plan
 something that is corrected in these turns, only the final value. When a turn was said is stored beside it: no "as of".
 Replace relative times by dates. {TIMES}"""
 
-_DECIDE = """\
+DECIDE = """\
 The memories are those nearest to the turns; there may be others. For each fact ask: is it about the same event, state,
 plan or thing as one of them?
 - It states again what a memory says: NOOP with its number.
@@ -38,7 +38,7 @@ plan or thing as one of them?
 Mend other memories that are no longer true by it, too (a new job ends the old hours). At most one operation for each
 memory; one that is only similar stays as it is."""
 
-EARLIER = """\
+_EARLIER = """\
 EARLIER turns help you to understand, and complete what a NEW turn answers ("Which colour?" "Blue."). Take no other fact
 from them."""
 
@@ -48,20 +48,20 @@ WORDING = Wording(
     whole_turns=2,
     extractor=f"""\
 You note facts for the long-term memory of a chat. Read the NEW turns and list the facts worth remembering.
-{_KEEP}
-{EARLIER}
+{KEEP}
+{_EARLIER}
 """,
     manager=f"""\
 You keep a long-term memory true, complete and free of repetition, in the language of each memory. Decide what the NEW
 fact changes in it.
-{_DECIDE}
+{DECIDE}
 """,
     fused=f"""\
 You keep the long-term memory of a chat. Read the NEW turns, find the facts worth remembering, and decide for each what
 it changes in the memories.
-{_KEEP}
-{EARLIER}
-{_DECIDE}
+{KEEP}
+{_EARLIER}
+{DECIDE}
 """,
     answerer=f"""\
 You answer a question from memories of earlier chats. They are numbered and dated, grouped by the person they come from,

@@ -3,8 +3,9 @@ tell the same become one; the exchange before is shown however many memories the
 
 from __future__ import annotations
 
-from memkit.roles.wording import Wording
-from memkit.roles.wording_2 import EARLIER, TIMES
+from dataclasses import replace
+
+from memkit.roles.wording_2 import DECIDE, KEEP, TIMES
 from memkit.roles.wording_2 import WORDING as WORDING_2
 
 _KEEP = f"""\
@@ -36,27 +37,16 @@ For each fact ask: is it about the same event, state, plan or thing as a memory?
 Mend other memories that are no longer true by it, too (a new job ends the old hours). At most one operation for each
 memory; one that is only similar stays as it is."""
 
-WORDING = Wording(
+
+def _told(text: str) -> str:
+    return text.replace(KEEP, _KEEP).replace(DECIDE, _DECIDE)
+
+
+WORDING = replace(
+    WORDING_2,
     number=3,
-    weekdays=True,
-    whole_turns=2,
     kept_turns=2,
-    extractor=f"""\
-You note facts for the long-term memory of a chat. Read the NEW turns and list the facts worth remembering.
-{_KEEP}
-{EARLIER}
-""",
-    manager=f"""\
-You keep a long-term memory true, complete and free of repetition, in the language of each memory. Decide what the NEW
-fact changes in it.
-{_DECIDE}
-""",
-    fused=f"""\
-You keep the long-term memory of a chat. Read the NEW turns, find the facts worth remembering, and decide for each what
-it changes in the memories.
-{_KEEP}
-{EARLIER}
-{_DECIDE}
-""",
-    answerer=WORDING_2.answerer,
+    extractor=_told(WORDING_2.extractor),
+    manager=_told(WORDING_2.manager),
+    fused=_told(WORDING_2.fused),
 )
