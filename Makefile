@@ -70,6 +70,8 @@ faults: $(VENV)/.full
 	$(PYTEST) -m "not slow and not live" tests/faults tests/memory/test_backup.py tests/memory/test_erase.py
 
 faults-nightly: $(VENV)/.full
+	$(BIN)/python -m tests.bench trust-findings
+	$(BIN)/python -m tests.bench trust-input
 	$(BIN)/python -m tests.bench trust
 
 faults-release: $(VENV)/.full

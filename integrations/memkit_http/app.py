@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,8 @@ from memkit_http.problems import UNEXPECTED, Declined, problem_of
 log = logging.getLogger("memkit.http")
 ShowError = Callable[[Request, MemkitError | Declined], Response]
 MAX_BODY_BYTES = 4_000_000
+BODY_S = 30.0
+"""How long all of a body may take."""
 BOUND = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -116,11 +119,18 @@ class Guarded:
             raise self._too_large()
 
     def _limited(self, receive: Receive) -> Receive:
-        left = self._max_body
+        left, end = self._max_body, 0.0
+        whole = False
 
         async def limited() -> Message:
-            nonlocal left
-            message = await receive()
+            nonlocal left, end, whole
+            end = end or asyncio.get_running_loop().time() + BODY_S
+            try:
+                async with asyncio.timeout_at(None if whole else end):
+                    message = await receive()
+            except TimeoutError:
+                raise Declined(408, f"the body did not come within {BODY_S:g} s", fix="send it at once") from None
+            whole = not message.get("more_body", False)
             left -= len(message.get("body", b""))
             if left < 0:
                 raise self._too_large()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
@@ -58,7 +59,15 @@ def without(headers: Iterable[tuple[bytes, bytes]], *names: bytes, prefix: bytes
     ]
 
 
-async def body_of(receive: Receive, most: int) -> bytes:
+async def body_of(receive: Receive, most: int, seconds: float) -> bytes:
+    try:
+        async with asyncio.timeout(seconds):
+            return await _body_of(receive, most)
+    except TimeoutError:
+        raise Refused(408, "invalid_request_error", "the request did not come in time; send it again") from None
+
+
+async def _body_of(receive: Receive, most: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while True:

@@ -43,7 +43,10 @@ from memkit_openai.dialects import ChatRequest, Heard, dialect_of
 from memkit_openai.listening import Attempts, Delivery, Listener
 from memkit_plug.talk import HostTalk, Recalled
 
-MAX_BODY_BYTES = 64_000_000
+MAX_BODY_BYTES = 32_000_000
+"""What the APIs behind it take; some take more of other things than talk."""
+BODY_S = 120.0
+"""How long all of a body may take."""
 MAX_CONNECTIONS = 512
 TIMEOUT = httpx.Timeout(600.0, connect=10.0)
 FEEDBACK = "/memkit/feedback"
@@ -126,7 +129,7 @@ class _Proxy:
         if self._local:
             _refuse_pages(asgi)
         talk = self._talk(asgi)
-        body = await body_of(receive, MAX_BODY_BYTES)
+        body = await body_of(receive, MAX_BODY_BYTES, BODY_S)
         if asgi["path"] == FEEDBACK:
             await self._feedback(asgi, body, talk, send)
             return

@@ -22,7 +22,7 @@ from memkit import Memory
 from memkit.errors import NotFound
 from memkit.models import MemoryRecord, Op
 from memkit.net.tenants import Tenant
-from memkit_http import Declined
+from memkit_http import Declined, read_json
 from memkit_plug.bound import refuse_others
 from memkit_rest.callers import settle_scope
 
@@ -128,7 +128,7 @@ def _endpoint(service: Service, act: Callable[[Memory, Asked], Any], *, writes: 
         values: JSON = dict(request.query_params)
         if isinstance(values.get("filters"), str):
             values["filters"] = _parsed(values["filters"])
-        asked = Asked(who, values | await service.body(request), dict(request.path_params))
+        asked = Asked(who, values | await read_json(request), dict(request.path_params))
         told = await service.run(lambda: act(service.memory, asked))
         headers = {"x-memkit-ignored": ", ".join(sorted(asked.ignored))[:500]} if asked.ignored else {}
         return JSONResponse(

@@ -29,7 +29,6 @@ T = TypeVar("T")
 THREADS = 64
 SCHEMES = ("bearer", "token")
 """mem0's clients write `Token`."""
-BODY_DEADLINE_S = 30.0
 SAY_WAITING_S = 10.0
 
 
@@ -53,13 +52,6 @@ class Service:
                 403, "this token may only read", why="its entry says read_only", fix="use one that may write"
             )
         return who
-
-    async def body(self, request: Request) -> dict[str, Any]:
-        try:
-            async with asyncio.timeout(BODY_DEADLINE_S):
-                return await read_json(request)
-        except TimeoutError:
-            raise Declined(408, f"the body did not come within {BODY_DEADLINE_S:g} s", fix="send it at once") from None
 
 
 def rest_app(memory: Memory, tenants: Tenants, *, rate: float = 0.0) -> Starlette:
@@ -120,7 +112,7 @@ def _endpoint(service: Service, call: Offer) -> Callable[[Request], Any]:
 
 async def _read(service: Service, request: Request, call: Offer) -> Wire:
     if call.in_body:
-        given = await service.body(request)
+        given = await read_json(request)
         if both := sorted(set(given) & set(request.path_params)):
             raise Declined(400, f"{both[0]} stands in the address and in the body", fix="leave it out of the body")
         # as JSON, so that a number in quotes is no number, and a list is a list

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tests.bench import trust
+from tests.bench import trust, trust_findings, trust_input
 from tests.bench._results import record
 from tests.bench._table import Row
 
 
 def run(*, full: bool = True) -> list[Row]:
-    rows = trust.run(full=full)
+    rows = [*trust_findings.run(), *trust_input.run(full=full), *trust.run(full=full)]
     record("python -m tests.bench trust-release", rows)
     return rows

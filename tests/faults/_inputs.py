@@ -76,10 +76,14 @@ def malformed_replies(count: int, seed: int) -> Tally:
     return tally
 
 
+def make_ids(count: int, rng: random.Random) -> list[str]:
+    return list(dict.fromkeys("".join(rng.choices(_ID_PARTS, k=rng.randint(1, 3))) for _ in range(count * 2)))[:count]
+
+
 def hostile_ids(count: int, seed: int) -> Tally:
     """Every verb with an id made of what breaks filters, paths and quotes: own rows alone."""
     tally, rng = Tally(seed), random.Random(seed)
-    ids = list(dict.fromkeys("".join(rng.choices(_ID_PARTS, k=rng.randint(1, 3))) for _ in range(count * 2)))[:count]
+    ids = make_ids(count, rng)
     with tempfile.TemporaryDirectory() as folder, Memory(Path(folder) / "s", config={"workers": 0}) as memory:
         owners: dict[str, str] = {}
         for number, one in enumerate(ids):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.faults._histories import histories
 from tests.faults._inputs import damaged_stores, hostile_ids, malformed_replies
 from tests.faults._tally import Tally
 
@@ -19,7 +20,13 @@ def test_damage_is_harmless_or_told_and_never_silent(rounds: int) -> None:
 
 @pytest.mark.parametrize(
     ("family", "count"),
-    [(malformed_replies, 168), (hostile_ids, 30), pytest.param(hostile_ids, 600, marks=pytest.mark.slow)],
+    [
+        (malformed_replies, 168),
+        (hostile_ids, 30),
+        (histories, 100),
+        pytest.param(hostile_ids, 600, marks=pytest.mark.slow),
+        pytest.param(histories, 3_000, marks=pytest.mark.slow),
+    ],
 )
 def test_what_is_handed_in_breaks_nothing(family: Callable[[int, int], Tally], count: int) -> None:
     found = family(count, random.randrange(2**32))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+import memkit_http.app
 from memkit.errors import InvalidConfig, MemkitError, NotFound
 from memkit.net.tenants import Tenant, Tenants
 from memkit_http import (
@@ -89,6 +91,23 @@ def test_a_body_beyond_the_limit_is_refused_announced_or_not(client: TestClient)
     untold = client.post("/echo", content=(b"x" * 300 for _ in range(10)), headers=kind)
     assert [told.status_code, untold.status_code] == [413, 413]
     assert client.post("/echo", json={"a": "ü"}).json() == {"a": "ü"}
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memkit_http.app, "BODY_S", 0.05)
+    app = make_app([Route("/echo", _echo, methods=["POST"])], door=None)
+    scope = {"type": "http", "method": "POST", "path": "/echo", "headers": [], "query_string": b""}
+    sent: list[Any] = []
+
+    async def drip() -> dict[str, Any]:
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope, drip, send))
+    assert sent[0]["status"] == 408
 
 
 @pytest.mark.parametrize(

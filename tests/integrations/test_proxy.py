@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+import memkit_openai.proxy
 from memkit import Memory
 from memkit.net.tenants import Tenant, Tenants
 from memkit_openai import proxy_app
@@ -340,6 +341,17 @@ def test_pages_in_a_browser_are_refused_and_paths_cannot_leave_the_api(memory: M
         assert api.calls == 0
         post(base, {}, path="/v1/models/org%2Fname..v1")
         assert api.seen[-1].path.endswith("/models/org%2Fname..v1"), "passes as it is written"
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(
+    memory: Memory, api: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memkit_openai.proxy, "BODY_S", 0.05)
+    with running(proxy_app(memory, api.url, user_id="ana")) as base:
+        with socket.create_connection(("127.0.0.1", int(base.rpartition(":")[2]))) as raw:
+            raw.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 900\r\n\r\n{")
+            assert b" 408 " in raw.recv(200)
+        assert api.calls == 0
 
 
 def test_other_routes_pass_as_they_are(memory: Memory, api: StubServer) -> None:
