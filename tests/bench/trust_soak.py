@@ -1,0 +1,67 @@
+"""A long day of one process: 32 sessions that add and look without a pause. Its memory and the number of the store's
+files level off. By turns, not by minutes: 12,000 of 600 users; `--full` has 300,000 of 10,000.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from memkit import Memory
+from memkit.store.files import measure
+from tests.bench._table import Row
+
+SESSIONS, SAMPLES, DRIFT = 32, 10, 1.05
+WARM = 4
+"""Samples before it counts."""
+
+
+def run(*, full: bool = False) -> list[Row]:
+    turns, users = (300_000, 10_000) if full else (12_000, 600)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "s"
+        config = {"workers": 4, "cache_bytes": 4_000_000, "maintain_commits": 20}
+        with Memory(path, model=_model, mode="fused", config=config) as memory:
+            found = [_part(memory, path, number, turns // SAMPLES, users) for number in range(SAMPLES)]
+            problems = len(memory.doctor())
+    rss, files = ([one[place] for one in found] for place in (0, 1))
+    note = f"{turns:,} turns of {users:,} users, {SESSIONS} sessions"
+    return [
+        _row("resident memory, last beside warm", rss, "MB", note),
+        _row("files of the store, last beside warm", files, "", note),
+        Row("what the doctor finds", problems, "", "0", problems == 0),
+    ]
+
+
+def _part(memory: Memory, path: Path, number: int, turns: int, users: int) -> tuple[float, float]:
+    """(MB, files) after it, at rest."""
+
+    def turn(at: int) -> None:
+        user = f"u{random.Random(f'{number}/{at}').randrange(users)}"
+        memory.add(f"In week {number}-{at} I fed {at % 97} bees in hive {at % 13}.", user_id=user)
+        memory.search(f"which hive did I feed in week {number}?", user_id=user)
+
+    with ThreadPoolExecutor(SESSIONS) as pool:
+        list(pool.map(turn, range(turns)))
+    memory.flush()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6, float(measure(path)[0])
+
+
+def _model(messages: list[dict[str, str]]) -> str:
+    text = messages[-1]["content"].rsplit('"', 2)[-2]
+    return json.dumps({"operations": [{"op": "ADD", "id": None, "text": text, "turn": 1}]})
+
+
+def _row(name: str, values: Sequence[float], unit: str, note: str) -> Row:
+    """Of the samples after warming up, the mean of the last third beside that of the first."""
+    warm = values[WARM:]
+    third = len(warm) // 3
+    ratio = sum(warm[-third:]) / sum(warm[:third])
+    told = f"{note}; {', '.join(f'{one:.0f}' for one in values)} {unit}".rstrip()
+    return Row(name, ratio, "x", f"<= {DRIFT:g}", ratio <= DRIFT, told)
