@@ -76,14 +76,20 @@ def move(
 
 
 def recover(
-    store: Annotated[Path, typer.Argument(help="The damaged store, which nobody else has open.")],
+    store: Annotated[str, typer.Argument(help="The damaged store, which nobody else has open: a folder.")],
     into: Annotated[Path, typer.Argument(help="Where the new one is to be: a new folder.")],
     json: Json = False,
 ) -> None:
     """Make a new store of what can still be read of a damaged one, which stays as it is."""
     from memkit.runtime.recovery import recover as make_anew
 
-    found = make_anew(store, into)
+    if is_url(store):
+        raise InvalidInput(
+            "a database is not recovered from here",
+            why="its own tools know its log, its replicas and its backups",
+            fix="restore its newest backup; `memkit doctor` says whether a store in it is whole",
+        )
+    found = make_anew(Path(store), into)
     if json:
         show.as_json({"path": str(into), "records": dict(found.records), "left_out": dict(found.left_out)})
         return

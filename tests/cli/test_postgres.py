@@ -67,6 +67,8 @@ def test_what_a_database_does_by_itself_is_said(url: str, tmp_path: Path) -> Non
         _run("backup", str(tmp_path / "copy"), "--store", url)
     with pytest.raises(InvalidInput, match="postgresql"):
         _run("restore", str(tmp_path / "copy"), url)
+    with pytest.raises(InvalidInput, match="backup"):
+        _run("recover", url, str(tmp_path / "new"))
 
 
 def test_a_mistyped_url_begins_no_store(url: str) -> None:
