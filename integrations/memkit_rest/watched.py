@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ _ABOUT = {
 
 class Watched:
     def __init__(self) -> None:
-        self._calls, self._seconds = Counter[tuple[str, int]](), Counter[str]()
+        self._calls, self._seconds = Counter[tuple[str, int]](), defaultdict[str, float](float)
 
     def counting(self, name: str, act: Act) -> Act:
         async def counted(request: Request) -> Response:

@@ -52,12 +52,24 @@ class Followed:
     def note(self, erasure_ids: list[str]) -> None:
         if not self._journal.is_shared:
             return
+        self._forget_compared(set(erasure_ids) - self._done())
         aside = self._file.with_name(f"{_FILE}.{secrets.token_hex(4)}")
         try:
             aside.write_text(json.dumps(erasure_ids) + "\n", "utf-8")
             os.replace(aside, self._file)
         except OSError as error:
             raise from_os_error(error, self._file) from error
+
+    def _forget_compared(self, fresh: set[str]) -> None:
+        """What shadows of this machine decided for those users."""
+        from memkit.adapters.opening import FOLDER
+        from memkit.adapters.shadow import SHADOW, ShadowLog
+
+        compared = ShadowLog(self._journal.place / FOLDER / SHADOW)
+        subjects = {receipt.subject for receipt in self._journal.erasures() if receipt.erasure_id in fresh}
+        for user in {pair.user_id for pair in compared.read()} if subjects else ():
+            if self._journal.subject(user) in subjects:
+                compared.forget(user)
 
     def _done(self) -> set[str]:
         try:

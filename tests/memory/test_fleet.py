@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from memkit import Memory
+from memkit.adapters.shadow import SHADOW, ShadowLog, ShadowPair
 from memkit.errors import InvalidConfig, NotAStore, StoreUnreachable
 from memkit.results import Hits
 from tests.journal.making import intake
@@ -113,6 +114,20 @@ def test_a_folder_that_is_anothers_is_refused_untouched(url: str, tmp_path: Path
     Memory(url, lance=tmp_path / "lance").close()
     with pytest.raises(NotAStore):
         Memory(f"{url}_2", lance=tmp_path / "lance")
+
+
+def test_what_shadows_decided_for_the_erased_goes_from_every_machine(machine: Machine, tmp_path: Path) -> None:
+    one, two = machine("one"), machine("two")
+    for user in ("ana", "bob"):
+        one.add("I like tea.", user_id=user)
+    two.flush()
+    (tmp_path / "two" / "adapters").mkdir()
+    compared = ShadowLog(tmp_path / "two" / "adapters" / SHADOW)
+    for user in ("ana", "bob"):
+        compared.write(ShadowPair("2026-01-01", user, "production", "manager", "d1", None, "f" * 64, ("ADD tea",), ()))
+    one.erase(user_id="bob")
+    two.flush()
+    assert [pair.user_id for pair in compared.read()] == ["ana"]
 
 
 def test_a_server_that_took_over_is_noticed(url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
