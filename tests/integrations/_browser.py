@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import time
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -105,12 +106,16 @@ class Browser:
     def fill(self, field: str, value: str) -> None:
         self.ask(f"document.querySelector({json.dumps(field)}).value = {json.dumps(value)}")
 
-    def size(self, width: int, *, dark: bool) -> None:
+    def size(self, width: int, height: int = 900, *, dark: bool) -> None:
         self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
+
+    def picture(self) -> bytes:
+        """What is on the screen, as a PNG."""
+        return b64decode(self.call("Page.captureScreenshot", format="png", optimizeForSpeed=False)["data"])
 
     def close(self) -> None:
         self._socket.close()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,56 +12,31 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("jinja2")
 
-import uvicorn
-
-from memkit import Memory
-from memkit_http import BrowserSession, Door, bind
-from memkit_ui import ui_app
-from memkit_ui.pages import ShownStore
-from memkit_ui.showing import link
 from tests.bench._serve_ui import HOSTILE, fill, publish_two
-from tests.integrations._browser import Browser, needs_browser
+from tests.integrations._browser import needs_browser
+from tests.integrations._pictures import PICTURES, take_pictures
+from tests.integrations._shown import Shown, showing
 
 pytestmark = [pytest.mark.slow, needs_browser]
-TOKEN = "a-token-of-this-test"
 USER = "user-001"
 AXE = os.environ.get("MEMKIT_AXE")
 """The file axe.min.js: `npm pack axe-core`, unpacked. Without it the pages are driven, and not judged."""
 
 
-@dataclass(frozen=True)
-class Shown:
-    memory: Memory
-    browser: Browser
-    base: str
-    adapters: list[str]
-
-    def go(self, path: str, **query: object) -> None:
-        self.browser.go(self.base + link(path, **query))
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("browser")
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    folder = tmp_path_factory.mktemp("browser")
-    store = fill(folder / "memory", users=4, turns=12)
-    adapters = publish_two(store, folder / "work")
-    with Memory(store, config={"workers": 0}) as memory, bind("127.0.0.1", 0) as at:
-        port = at.getsockname()[1]
-        app = ui_app(ShownStore(memory, store, model="small"), BrowserSession(TOKEN), Door.at("127.0.0.1", port))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [at]})
-        thread.start()
-        browser = Browser(folder / "profile")
-        base = f"http://127.0.0.1:{port}"
-        try:
-            browser.go(f"{base}/enter#{TOKEN}")
-            while "Users" not in browser.text():
-                browser.go(f"{base}/")
-            yield Shown(memory, browser, base, adapters)
-        finally:
-            browser.close()
-            server.should_exit = True
-            thread.join()
+def adapters(folder: Path) -> list[str]:
+    return publish_two(fill(folder / "memory", users=4, turns=12), folder / "work")
+
+
+@pytest.fixture(scope="module")
+def shown(folder: Path, adapters: list[str]) -> Iterator[Shown]:
+    with showing(folder, folder / "memory") as one:
+        yield one
 
 
 def test_find_why_a_turn_was_not_remembered(shown: Shown) -> None:
@@ -106,11 +80,11 @@ def test_see_which_decision_a_thumb_blamed(shown: Shown) -> None:
     assert "User lives in Oslo." in shown.browser.text()
 
 
-def test_compare_two_adapters_on_one_turn(shown: Shown) -> None:
+def test_compare_two_adapters_on_one_turn(shown: Shown, adapters: list[str]) -> None:
     pytest.importorskip("memkit_train")
     turn = next(one for one in shown.memory.views.turns(USER, limit=50).items if "Kim" in one.turn.text)
     shown.go("/decision", u=USER, id=turn.decisions[0])
-    for digest in shown.adapters:
+    for digest in adapters:
         shown.browser.fill("select[name=beside]", digest)
         shown.browser.click("Compare")
         told = shown.browser.text()
@@ -118,17 +92,17 @@ def test_compare_two_adapters_on_one_turn(shown: Shown) -> None:
         assert "Nothing of it was applied." in told
 
 
-def test_promote_and_roll_back(shown: Shown) -> None:
-    for digest in shown.adapters:
+def test_promote_and_roll_back(shown: Shown, adapters: list[str]) -> None:
+    for digest in adapters:
         shown.go("/adapter", digest=digest)
         shown.browser.click("Promote…")
         shown.browser.click("Promote")
     registry = shown.memory.adapters.registry
-    assert registry.alias("production").route("manager").stable == shown.adapters[1]
+    assert registry.alias("production").route("manager").stable == adapters[1]
     shown.browser.click("Roll back…")
     shown.browser.click("Roll back")
     assert "Rolled back" in shown.browser.text()
-    assert registry.alias("production").route("manager").stable == shown.adapters[0]
+    assert registry.alias("production").route("manager").stable == adapters[0]
 
 
 def test_erase_with_a_receipt(shown: Shown) -> None:
@@ -170,3 +144,11 @@ def test_pages_fit_the_screen_and_axe_finds_nothing(shown: Shown, width: int, da
             shown.browser.call("Runtime.evaluate", expression=Path(AXE).read_text(encoding="utf-8"))
             found = shown.browser.ask("axe.run().then(r => r.violations.map(v => v.id + ' ' + v.nodes[0].html))")
             assert found == [], path
+
+
+def test_the_pictures_of_the_guides_are_of_these_pages(tmp_path: Path) -> None:
+    take_pictures(tmp_path)
+    made = {path.name for path in tmp_path.glob("*.png")}
+    assert made == {path.name for path in PICTURES.glob("*.png")}
+    told = (PICTURES.parent / "guides" / "ui.md").read_text(encoding="utf-8")
+    assert made == set(re.findall(r"pictures/(\S+\.png)", told))
