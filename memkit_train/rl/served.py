@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
+
 from memkit.adapters.hosts.base import AdapterArtifact
 from memkit.adapters.hosts.vllm import RANKS, VLLMHost
 from memkit.backbones.hf import checkpoint
@@ -26,11 +28,14 @@ from memkit.backbones.hf.checkpoint import Checkpoint
 from memkit.backbones.hf.prompting import Prompter
 from memkit.backbones.hosted import HostedBackbone
 from memkit.backbones.wire import Dialect, Draft, bad, noise_seed
-from memkit.errors import InvalidConfig
+from memkit.errors import IncompatibleBase, InvalidConfig
 from memkit.net.endpoint import OPENAI
 from memkit.seams.backbone import GenReply, GenRequest, Replies
 from memkit_train.errors import WrongVocabulary
 from memkit_train.learn import lora
+
+NATS = 0.05
+_SENTENCE = "Ana moved to Bergen in May, and her sister still lives in Oslo with two cats and a dog."
 
 
 class TokenBackbone(HostedBackbone):
@@ -154,8 +159,26 @@ def served_learner(
         (root,) = host.urls
         with TokenBackbone(host.serves_as(), root, loaded, max_parallel=batch) as engine:
             made = ServedLearner(engine, model, host, folder, spec)
-            made.publish()
+            name = made.publish()
             try:
+                _prove(host, name, made.model, loaded)
                 yield made
             finally:
                 made.withdraw()
+
+
+def _prove(host: VLLMHost, name: str, model: Any, loaded: Checkpoint) -> None:
+    """Both say the same of a sentence: the server holds these weights, and applies the adapter."""
+    ids = loaded.tokenizer(_SENTENCE, add_special_tokens=False)["input_ids"]
+    ((*there,),) = host.score(name, [(ids[:1], ids[1:])])
+    with torch.inference_mode():
+        given = torch.tensor([ids], device=model.device)
+        every = model(input_ids=given, use_cache=False).logits[0, :-1].float().log_softmax(-1)
+    here = every.gather(-1, given[0, 1:, None])[:, 0].tolist()
+    gap = sum(abs(a - b) for a, b in zip(here, there, strict=True)) / len(here)
+    if gap > NATS:
+        raise IncompatibleBase(
+            "the server of online.rollouts does not run the model under training",
+            why=f"log-probs of the same words differ by {gap:.2g} on average, {NATS:g} is rounding",
+            fix="serve the checkpoint of model.base, unquantised, with --enable-lora",
+        )

@@ -31,11 +31,20 @@ class ModelVLLM(FakeVLLM):
         if (missing := self._missing(body["model"])) is not None:
             return missing
         with self._lock, torch.inference_mode():
+            if "prompt_logprobs" in body:
+                return 200, self._score(self._model(body["model"]), body)
             ids, likely = self._write(self._model(body["model"]), body)
         choice: dict[str, Any] = {"index": 0, "text": self._text(ids), "finish_reason": "stop"}
         choice["logprobs"] = {"tokens": [str(one) for one in ids], "token_logprobs": likely}
         choice |= {"token_ids": ids, "prompt_token_ids": body["prompt"]} if body.get("return_token_ids") else {}
         return 200, {"id": "cmpl-1", "object": "text_completion", "model": body["model"], "choices": [choice]}
+
+    def _score(self, model: Any, body: Any) -> dict[str, Any]:
+        ids = torch.tensor([body["prompt"]])
+        every = model(ids).logits[0, :-1].float().log_softmax(-1)
+        likely = every.gather(-1, ids[0, 1:, None])[:, 0].tolist()
+        rows = [{str(token): {"logprob": one}} for token, one in zip(body["prompt"][1:], likely, strict=True)]
+        return {"choices": [{"index": 0, "text": "", "prompt_logprobs": [None, *rows]}]}
 
     def _write(self, model: Any, body: Any) -> tuple[list[int], list[float]]:
         ids: list[int] = []

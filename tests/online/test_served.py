@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from memkit.backbones.hf import HFBackbone
 from memkit.backbones.wire import noise_seed
-from memkit.errors import InvalidConfig, ModelUnavailable
+from memkit.errors import IncompatibleBase, InvalidConfig, ModelUnavailable
 from memkit.seams.backbone import GenRequest, Replies
 from memkit_train.lab.tiny import checkpoint
 from memkit_train.rl import learner
@@ -78,6 +78,13 @@ def test_a_server_that_does_not_say_what_it_sampled_is_refused(tmp_path: Path, m
         real = server._complete
         monkeypatch.setattr(server, "_complete", lambda body: real({**body, "return_token_ids": False}))
         with pytest.raises(InvalidConfig, match="does not say what it sampled"):
+            run(tmp_path, rollouts=server.url)
+        assert server.loras == {}
+
+
+def test_a_server_of_another_model_is_refused(tmp_path: Path) -> None:
+    with ModelVLLM(checkpoint("skilled")) as server:
+        with pytest.raises(IncompatibleBase, match="does not run the model under training"):
             run(tmp_path, rollouts=server.url)
         assert server.loras == {}
 
