@@ -96,7 +96,7 @@ class VLLMHost:
         for url in self.urls:
             status, body = self._post(url, "/v1/unload_lora_adapter", {"lora_name": name})
             if status != 200 and not (status == 404 and "cannot be found" in _message(body)):
-                raise _unexpected(url, "unload", status, body)
+                raise _unexpected(url, "unload the adapter", status, body)
 
     def resident(self) -> list[LoadedAdapter]:
         """What every replica serves. An adapter that only some have is not resident."""
@@ -170,7 +170,7 @@ class VLLMHost:
                 fix="train for the model it serves",
                 reason="modules",
             )
-        raise _unexpected(url, "load", status, body)
+        raise _unexpected(url, "load the adapter", status, body)
 
     def _check_served(self, url: str, name: str, path: str) -> None:
         root = self._served(url).get(name)
@@ -196,7 +196,7 @@ class VLLMHost:
     def _cards(self, url: str) -> list[dict[str, Any]]:
         status, body = self._call("GET", url, "/v1/models", None)
         if status != 200 or not isinstance(body, Mapping):
-            raise _unexpected(url, "list models", status, body)
+            raise _unexpected(url, "list its models", status, body)
         return cast("list[dict[str, Any]]", body.get("data", []))
 
     def _score_one(self, url: str, name: str | None, prompt: Sequence[int], tokens: Sequence[int]) -> list[float]:
@@ -216,7 +216,7 @@ class VLLMHost:
                 return [float(row[str(token)]["logprob"]) for row, token in zip(rows, tokens, strict=True)]
         except (KeyError, IndexError, TypeError, ValueError):
             pass
-        raise _unexpected(url, "score", status, body)
+        raise _unexpected(url, "score the adapter", status, body)
 
     def _drop_quietly(self, url: str, name: str) -> None:
         try:
@@ -284,7 +284,7 @@ def _error(body: Any) -> Mapping[str, Any]:
 
 def _unexpected(url: str, what: str, status: int, body: Any) -> ModelUnavailable:
     return ModelUnavailable(
-        f"{url} could not {what} the adapter (HTTP {status})",
+        f"{url} could not {what} (HTTP {status})",
         why=_message(body)[:300],
         fix="see the server's log; the adapter that serves is untouched",
         status=status,
