@@ -46,7 +46,7 @@ _SAYS = ("add", "learn")
 
 
 class Principal:
-    """Made by `memory.principal(...)`."""
+    """Made by `memory.principal(...)`. Whoever is named there calls, and the app vouches for it."""
 
     def __init__(self, memory: Memory, alive: Callable[[], Runtime], user_id: str, roles: Iterable[str]) -> None:
         if isinstance(roles, str):
@@ -126,8 +126,8 @@ class Principal:
 
 
 class SpaceMemory:
-    """The verbs of a `Memory` in one space, as one principal: without user_id and agent_id, and refused by
-    `NotAllowed` where no grant allows them."""
+    """Made by `principal.space(...)`. The verbs of a `Memory` in one space, as one principal: without user_id and
+    agent_id, and refused by `NotAllowed` where no grant allows them; and these."""
 
     def __init__(self, memory: Memory, alive: Callable[[], Runtime], who: Caller, name: str) -> None:
         self._memory, self._alive, self._who, self.name = memory, alive, who, name

@@ -15,6 +15,7 @@ from memkit import Config, Memory, errors, results
 from memkit.adapters import AdapterSet, GuardPolicy, VLLMHost
 from memkit.models import MemoryRecord, Op, Turn
 from memkit.ops import GuardLimits
+from memkit.principal import Principal, SpaceMemory
 from memkit.upkeep import Upkeep
 
 PAGE = Path(__file__).parents[1] / "docs" / "guides" / "api.md"
@@ -40,10 +41,12 @@ _ADAPTERS = (
 
 def page() -> str:
     parts = [_HEAD, "## Memory\n", _call(Memory, "__init__", "Memory"), _as_it_is(Memory.__init__)]
-    for owner in (Memory, Upkeep):
+    for owner, shown in ((Memory, "memory"), (Upkeep, "memory"), (Principal, "principal"), (SpaceMemory, "space")):
+        if shown != "memory":
+            parts += [f"## {shown.capitalize()}\n", _text(owner)]
         for name, member in vars(owner).items():
             if not name.startswith("_") and inspect.isfunction(member):
-                parts += [f"### memory.{name}\n", _call(owner, name, name), _text(member)]
+                parts += [f"### {shown}.{name}\n", _call(owner, name, name), _text(member)]
     parts.append("## memory.adapters\n")
     for name in _ADAPTERS:
         parts += [f"### memory.adapters.{name}\n", _call(AdapterSet, name, name), _text(getattr(AdapterSet, name))]
@@ -75,8 +78,8 @@ def _arguments(given: ast.arguments) -> Iterator[str]:
     places = given.args[1:]
     for arg, default in zip(places, [None] * (len(places) - len(given.defaults)) + given.defaults, strict=True):
         yield _argument(arg, default)
-    if given.kwonlyargs:
-        yield "*"
+    if given.vararg or given.kwonlyargs:
+        yield f"*{_argument(given.vararg, None) if given.vararg else ''}"
     for arg, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
         yield _argument(arg, default)
     if given.kwarg:

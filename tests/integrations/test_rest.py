@@ -81,6 +81,19 @@ def test_operators_are_told_what_waits_and_no_word_of_anybody(
     assert call(web, "GET", "/health").status_code == 200
 
 
+def test_not_even_an_app_reaches_a_space(web: TestClient, memory: Memory) -> None:
+    memory.principal("ana").create_space("team-a").add("We deploy on Fridays.", infer=False)
+    found = [
+        call(web, "POST", "/search", {"query": "deploy", "user_id": "\x1dteam-a"}),
+        call(web, "POST", "/add", {"messages": "x", "user_id": "\x1dteam-a"}),
+        call(web, "POST", "/erase", {"everything": True, "user_id": "\x1dteam-a"}),
+        call(web, "GET", "/memories", params={"user_id": "\x1dteam-a"}),
+        call(web, "GET", "/history", params={"user_id": "\x1d"}),
+    ]
+    assert [one.status_code for one in found] == [400] * len(found)
+    assert "team-a" not in call(web, "GET", "/users").text
+
+
 def test_an_app_remembers_finds_changes_and_ends(web: TestClient) -> None:
     added = call(web, "POST", "/add", {"messages": "I live in Oslo.", "user_id": "kim"}).json()
     assert (added["status"], added["ops"][0]["text"]) == ("applied", "User lives in Oslo.")
