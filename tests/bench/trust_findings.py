@@ -1,4 +1,4 @@
-"""What an outside harness found on 2026-11-24, and the cases that failed before each was mended and hold since."""
+"""What an outside harness found on 2026-11-24, and the cases of the suite that hold each mend."""
 
 from __future__ import annotations
 
