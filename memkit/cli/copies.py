@@ -54,7 +54,8 @@ def prune(
     if json:
         show.as_json(receipt)
     elif receipt.before:
-        show.out.print(f"before {receipt.before:%Y-%m-%d %H:%M}: {_counted(Counter(receipt.counts))}")
+        gone = Counter({name: receipt.counts[name] for name in ("decisions", "traces", "feedback")})
+        show.out.print(f"of before {receipt.before:%Y-%m-%d %H:%M}: {_counted(gone)}")
         show.out.print(f"the log took {receipt.log_bytes_before:,} bytes, and takes {receipt.log_bytes_after:,}")
     if not any(receipt.counts.values()):
         raise typer.Exit(4)
