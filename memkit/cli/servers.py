@@ -94,12 +94,16 @@ def proxy(
     tokens: Tokens = None,
     max_tokens: Annotated[int, typer.Option("--max-tokens", help="Size of the block of memories.")] = 800,
     model: Model = None,
-    base_url: BaseUrl = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="Endpoint of an openai: model; without it, the upstream.")
+    ] = None,
     embedder: Embedder = None,
     redact: Redact = None,
 ) -> None:
     """Give memory to any app that speaks the OpenAI or Anthropic API: point its base URL here."""
     plug: Any = importlib.import_module("memkit_openai")
+    if model is not None and model.startswith("openai:"):
+        base_url = base_url or upstream
     with open_served(store, model, base_url, embedder, redact) as memory:
         plug.serve_proxy(
             memory,

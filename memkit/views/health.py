@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NEWEST = 50_000
 """Of each kind of event, those that are counted by day."""
-LOOKED_AT = 2_000
+LOOKED_AT = 1_000
 """Memories whose texts are looked at, in whole banks."""
 _READS = 500
 """Reads of one user that tell whether a memory is ever served."""

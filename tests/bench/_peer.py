@@ -56,5 +56,17 @@ def quiet() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | said
 
 
+def footprint(packages: Sequence[str]) -> str:
+    """What an environment with these packages alone holds, beside pip."""
+    python = peer_python(packages)
+    call = [python, "-m", "pip", "list", "--format=json"]
+    told = json.loads(subprocess.run(call, capture_output=True, text=True, check=True).stdout)
+    names = {one["name"] for one in told} - {"pip", "setuptools"}
+    (site,) = python.parents[1].glob("lib/python*/site-packages")
+    beside = tuple(site / name for name in ("pip", "setuptools"))
+    files = (path for path in site.rglob("*") if path.is_file() and not any(path.is_relative_to(one) for one in beside))
+    return f"{python}: {len(names)} packages, {sum(path.stat().st_size for path in files) / 1e6:.0f} MB"
+
+
 if __name__ == "__main__":
-    print(peer_python(sys.argv[1:]))
+    print(footprint(sys.argv[1:]))

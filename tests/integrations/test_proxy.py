@@ -12,9 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 import memkit_openai.proxy
 from memkit import Memory
+from memkit.cli.app import app
 from memkit.net.tenants import Tenant, Tenants
 from memkit_openai import proxy_app
 from memkit_openai.dialects import Chat
@@ -435,3 +437,16 @@ def test_a_choice_that_is_oddly_numbered_stops_no_reply() -> None:
             listener = Listener(Chat().heard(), events=events)
             listener.feed(b"data: " + raw + b"\n\n" if events else raw)
             assert listener.text() == "Oslo."
+
+
+def test_a_model_by_name_is_asked_at_the_upstream(
+    api: StubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def serve(memory: Memory, upstream: str, **_: object) -> None:
+        memory.add("I moved to Oslo.", user_id="ana")
+
+    monkeypatch.setattr("memkit_openai.serve_proxy", serve, raising=False)
+    call = ["proxy", "--upstream", api.url, "--store", str(tmp_path / "store"), "--model", "openai:manager"]
+    done = CliRunner().invoke(app, call)
+    assert done.exit_code == 0, done.output
+    assert {body["model"] for body in api.bodies} == {"manager"}
