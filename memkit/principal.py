@@ -32,7 +32,6 @@ _NEEDS: dict[str, Right] = {
     "observe": "read",
     "add": "write",
     "learn": "write",
-    "update": "write",
     "pin": "write",
     "delete": "write",
     "delete_all": "write",
@@ -180,6 +179,20 @@ class SpaceMemory:
         """Destroy the space: its memories, every copy of them, its grants. Needs "forget" and "share"."""
         self._admit("share")
         return erasure.erase_user(self._alive(), str(self._admit("forget")))
+
+    def update(
+        self,
+        id: str,
+        text: str | None = None,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        expected_revision: int | None = None,
+    ) -> MemoryRecord:
+        """As `Memory.update`; by whom it was said stays."""
+        owner = self._admit("write")
+        if metadata is not None:
+            metadata = _said_by(self._memory.get(id, user_id=owner).metadata.get("by", ""), metadata)
+        return self._memory.update(id, text, user_id=owner, metadata=metadata, expected_revision=expected_revision)
 
     def _admit(self, right: Right) -> Admitted:
         return rights.admit(self._alive(), self._who, right, self.name)

@@ -147,7 +147,7 @@ def update(
         "update",
         memory_id,
         None if text is None else runtime.redact_text(text_of(text, "the text", config.max_message_bytes)),
-        metadata=None if metadata is None else _metadata(runtime, metadata),
+        metadata=None if metadata is None else _metadata(runtime, metadata, bank),
         expected_revision=expected_revision,
         origin="api",
         at=now,
@@ -339,14 +339,12 @@ def make_intake(
     said = messages(raw, max_bytes=config.max_message_bytes, max_messages=config.max_messages)
     told = None if at is None else aware(at, "at")
     times = accumulate((one.at or told for one in said), lambda last, own: own or last)
-    extra = _metadata(runtime, metadata)
+    extra = _metadata(runtime, metadata, bank)
     session = optional_id(session_id, "session_id")
     key = None if idempotency_key is None else scope_id(idempotency_key, "idempotency_key")
     intake_id = runtime.ids.new("i")
     kept = runtime.keep_turns if keep_turns is None else keep_turns_of(keep_turns)
-    by = (metadata or {}).get("by", "") if bank.user_id.startswith(SPACE) else ""
-    if by:
-        extra["by"] = by  # an id, which is never redacted
+    by = extra.get("by", "") if bank.user_id.startswith(SPACE) else ""
     turns = tuple(
         Turn(
             turn_id=f"t_{intake_id[2:]}_{position}",
@@ -371,12 +369,13 @@ def make_intake(
     return Intake(intake_id, bank, session, turns, infer, key, now, context)
 
 
-def _metadata(runtime: Runtime, given: Mapping[str, Any] | None) -> dict[str, Any]:
+def _metadata(runtime: Runtime, given: Mapping[str, Any] | None, bank: Bank) -> dict[str, Any]:
     limit = runtime.config.max_metadata_bytes
     found = json_object(given, "metadata", limit)
     if runtime.redact is None:
         return found
-    return json_object(redacted_values(runtime.redact, "", found), "metadata", limit)
+    by = {"by": found["by"]} if bank.user_id.startswith(SPACE) and "by" in found else {}  # an id: never redacted
+    return json_object(redacted_values(runtime.redact, "", found), "metadata", limit) | by
 
 
 def _episode(turn: Turn, intake: Intake) -> OpDraft:

@@ -129,6 +129,7 @@ def test_who_said_it_goes_with_it_whatever_the_caller_claims(tmp_path: Path) -> 
         assert record.id == added.ops[0].memory_id
         assert record.metadata["by"] == "ana@example.com"
         assert team.list(filters={"metadata.tags": {"$contains": "op"}}) == []
+        assert team.update(record.id, metadata={"by": "ben"}).metadata == {"by": "ana@example.com"}
 
 
 def test_a_space_goes_on_after_a_restart_and_into_an_export(tmp_path: Path) -> None:
