@@ -18,7 +18,6 @@ from memkit.journal.records import Doomed, Part
 from memkit.memo import forget_texts
 from memkit.models import JSON, SPACE, DecisionRecord, Op, Turn
 from memkit.results import EraseReceipt
-from memkit.runtime import rights, shared
 from memkit.store import SEALED
 
 if TYPE_CHECKING:
@@ -80,6 +79,8 @@ def erase_user(runtime: Runtime, user_id: str) -> EraseReceipt:
 
 def _erase_shared(runtime: Runtime, user_id: str) -> dict[str, int]:
     """What of the user is in spaces: it goes before the user does, so that an interrupted erasure finds it again."""
+    from memkit.runtime import rights, shared
+
     counts = {"spaces_nobody_shares": rights.drop_giver(runtime, user_id)} if not user_id.startswith(SPACE) else {}
     for owner, part in list(shared.parts_of(runtime.journal, user_id)):
         receipt = erase_part(runtime, owner, part)
@@ -99,6 +100,8 @@ def erase_part(runtime: Runtime, user_id: str, part: Part) -> EraseReceipt:
 
 def _copies(runtime: Runtime, user_id: str, part: Part) -> list[tuple[str, Part]]:
     """Copies of what goes, and copies of those."""
+    from memkit.runtime import shared
+
     found, journal = [(user_id, part)], runtime.journal
     for owner, one in found:
         if not any(copy.source == owner for copy in shared.list_copies(journal)):
