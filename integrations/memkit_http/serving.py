@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import signal
 import socket
 import sys
+import threading
 from typing import TYPE_CHECKING, Literal
 
 from memkit.errors import InvalidConfig, MissingExtra
@@ -56,9 +58,15 @@ def announce(what: str, host: str, at: socket.socket, path: str, memory: Memory)
 def listen(
     app: ASGIApp, at: socket.socket, *, lifespan: Literal["on", "off", "auto"] = "off", log_level: str = "warning"
 ) -> None:
-    """Until the process is told to stop."""
+    """Until the process is told to stop: once the last call is answered, whoever opened the memory closes it."""
     import uvicorn
 
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _end)  # uvicorn raises it again at its end
     logging.getLogger("memkit.http").addHandler(logging.StreamHandler())
     config = uvicorn.Config(app, log_level=log_level, access_log=False, server_header=False, lifespan=lifespan)
     uvicorn.Server(config).run(sockets=[at])
+
+
+def _end(*_: object) -> None:
+    raise SystemExit(0)

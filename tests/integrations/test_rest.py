@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from memkit import Memory
@@ -92,6 +94,22 @@ def test_not_even_an_app_reaches_a_space(web: TestClient, memory: Memory) -> Non
     ]
     assert [one.status_code for one in found] == [400] * len(found)
     assert "team-a" not in call(web, "GET", "/users").text
+
+
+def test_a_service_that_is_told_to_stop_closes_its_store(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "memkit", "serve", "--rest", "--port", "0", "--store", tmp_path / "m"]
+    environ = {**os.environ, "MEMKIT_TOKEN": APP}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ) as served:
+        assert served.stdout is not None
+        (address,) = re.findall(r"http://[^/]+", served.stdout.readline())
+        said = {"messages": "I live in Oslo.", "user_id": "liv", "wait": False}
+        web = {"headers": {"authorization": f"Bearer {APP}"}, "timeout": 120.0, "trust_env": False}
+        assert httpx.post(f"{address}{BASE}/add", json=said, **web).status_code == 202
+        served.terminate()
+        _, told = served.communicate()
+    assert served.returncode == 0, told[-4000:]
+    with Memory(tmp_path / "m", config={"workers": 0}) as memory:
+        assert memory.stats()["pending"] == 0
 
 
 def test_an_app_remembers_finds_changes_and_ends(web: TestClient) -> None:
