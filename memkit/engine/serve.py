@@ -1,9 +1,9 @@
 """What a read serves of a bank: the best rows, nothing twice.
 
 A fact is the index of the words that it was drawn from, and the present state of what they say. Where both would be
-served: a fact that says all that the words say stands for them; one that was rewritten since comes before them; and
-one that says nothing beyond words that fit the question better is left out beside them. Of two rows that say nearly the
-same, the newer comes first: people seldom say that they change their minds.
+served: a fact that says all that the words say, and not as a part of them, stands for them; one that was rewritten
+since comes before them; and one that says nothing beyond words that fit the question better is left out beside them. Of
+two rows that say nearly the same, the newer comes first: people seldom say that they change their minds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from memkit.models import MemoryRecord
+from memkit.models import MemoryRecord, normalise
 from memkit.retrieval import BankIndex, Query, RankerWeights, Scored, rank
 from memkit.retrieval.context import OUTSIDE_SHARE, is_outside
 from memkit.retrieval.query import RowCondition
@@ -184,7 +184,7 @@ def _beside(one: Scored, beside: Sequence[Scored]) -> tuple[list[Scored], bool]:
     if one.record.kind == "fact":
         saying = [words for words in beside if _says_no_more(one.record, words.record)]
         return saying[:1], not saying
-    carrying = [fact for fact in beside if carries(fact.record.text, one.record.text)]
+    carrying = [fact for fact in beside if _stands_for(fact.record, one.record)]
     newer = [fact for fact in beside if _supersedes(fact.record, one.record)]
     return [*carrying, *newer], not carrying
 
@@ -201,7 +201,14 @@ def _by_turn(scored: Sequence[Scored], kind: str) -> dict[str, list[Scored]]:
 def _says_no_more(fact: MemoryRecord, words: MemoryRecord) -> bool:
     """Facts name who said "I"."""
     said = f"{words.speaker} {words.text}" if words.speaker else words.text
-    return fact.revision == 1 and shares(said, fact.text) and not carries(fact.text, words.text)
+    return fact.revision == 1 and shares(said, fact.text) and not _stands_for(fact, words)
+
+
+def _stands_for(fact: MemoryRecord, words: MemoryRecord) -> bool:
+    """Whether a fact says all that the words say, in words of its own: a part of them leaves out the rest."""
+    own, said = normalise(fact.text), normalise(words.text)
+    is_part = fact.revision == 1 and own != said and own in said
+    return not is_part and carries(fact.text, words.text)
 
 
 def _supersedes(fact: MemoryRecord, words: MemoryRecord) -> bool:

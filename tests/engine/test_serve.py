@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memkit import Memory
-from memkit.engine.serve import with_sources
+from memkit.engine.serve import serve, with_sources
 from memkit.models import MemoryRecord, to_json
 from memkit.retrieval import BankIndex, Query, rank
 from memkit.text.content import carries
@@ -84,6 +84,21 @@ def test_a_fact_that_says_all_that_the_words_say_stands_for_them() -> None:
     assert carries(
         "The user's dog Rex is 3 years old and not trained.", "my dog Rex isn't trained, he's 3 years old btw"
     )
+
+
+def test_a_fact_that_is_a_part_of_the_words_leaves_them_whole() -> None:
+    part = "a rescue greyhound called Duchess, five years old, picked up on Saturday"
+    words = MemoryRecord(id="t1", text=f"well, we did a thing! {part} 😅", kind="turn", source_turns=("t1",), seq=1)
+    fact = MemoryRecord(id="m1", text=part, source_turns=("t1",), seq=2)
+    retold = replace(fact, text="The user has a rescue greyhound, Duchess, five years old, picked up on Saturday.")
+    assert carries(fact.text, words.text)
+
+    def served(one: MemoryRecord) -> list[str]:
+        return [found.record.id for found in serve(BankIndex.build([words, one], None), Query("the greyhound Duchess"))]
+
+    assert served(fact) == ["t1"]
+    assert served(retold)[0] == "m1"
+    assert set(served(replace(fact, revision=2))) >= {"m1"}
 
 
 def test_what_is_said_again_in_the_same_words_takes_one_place_as_it_was_said_last(tmp_path: Path) -> None:
