@@ -60,7 +60,7 @@ def compile_condition(condition: Condition) -> tuple[Any | None, bool]:
 
 
 def _term(term: Term) -> Any | None:
-    if term.path:
+    if term.path or term.operator == "$contains":
         return None
     if term.operator == "$in":
         members = cast("tuple[Scalar, ...]", term.value)
