@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -88,7 +90,7 @@ def test_what_is_said_meanwhile_comes_along_and_the_old_store_takes_no_more(url:
     refused: list[MemkitError] = []
 
     def talk(memory: Memory) -> None:
-        for number in range(10_000):
+        for number in itertools.count():
             text = f"My ticket number is {number}."
             try:
                 memory.add(text, user_id="eve", infer=False)
@@ -96,6 +98,7 @@ def test_what_is_said_meanwhile_comes_along_and_the_old_store_takes_no_more(url:
                 refused.append(error)
                 return
             said.append(text)
+            time.sleep(0.003)  # as fast as a crowd, not as fast as it goes: the copy must catch up within its rounds
 
     with Memory(tmp_path / "s") as memory:
         talking = threading.Thread(target=talk, args=(memory,))
