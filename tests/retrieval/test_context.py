@@ -123,6 +123,20 @@ def test_what_tools_and_documents_said_takes_a_fifth_of_a_block_and_stands_below
     assert 0 < sum(estimate_tokens(item.text) for item in outside) <= 60
 
 
+def test_what_always_matters_has_a_sixth_of_a_block_and_a_third_where_there_is_room() -> None:
+    allergy, name = "Em bị dị ứng với tôm và cua.", "Em tên là Lan, còn chồng em là Minh."
+    asked = [MemoryRecord(id=f"m{n}", text=f"{n}: " + "tea " * 10, seq=n, at=START) for n in range(20)]
+    core = [MemoryRecord(id=f"c{n}", text=text, seq=90 + n, at=START) for n, text in enumerate((allergy, name))]
+
+    def told(records: list[MemoryRecord]) -> list[str]:
+        return [one.text for one in parse_context(render_context(records, 130, nonce=NONCE, core=core).text)]
+
+    assert told([]) == [allergy], "a sixth is too little for it, a third enough, and both are more"
+    assert told(asked[:1])[:2] == [asked[0].text, allergy]
+    assert allergy not in told(asked), "what was asked leaves no room"
+    assert told([core[0]]).count(allergy) == 1
+
+
 def test_whose_words_they_are_stands_before_them_unless_a_manager_wrote_them() -> None:
     kinds = [("turn", "user"), ("episode", "user"), ("turn", "assistant"), ("turn", "tool"), ("fact", "user")]
     records = [
