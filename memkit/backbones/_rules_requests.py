@@ -10,7 +10,9 @@ from memkit.backbones._rules_person import third_person
 _FORGET = "asks to forget"
 _MEANT = "corrects"
 
-_ASKING = r"(?:(?:please|just|also|and|can you|could you|you can|I want you to|I'd like you to|now|ok|okay) ){0,3}"
+_ASKING = (
+    r"(?:(?:please|just|also|and|I meant|can you|could you|you can|I want you to|I'd like you to|now|ok|okay) ){0,3}"
+)
 _FROM_MEMORY = r"(?: (?:from|in|out of) (?:(?:your|the|my|our) )?(?:memory|memories|notes|records?|storage)\b)"
 _ALL_OF = r"(?:(?:everything|all|anything|what) (?:(?:that )?(?:you (?:know|remember)|I (?:said|told you|mentioned)) )?about )"
 _FORGET_THIS = re.compile(
@@ -189,7 +191,11 @@ def to_forget(fact: str) -> str | None:
 def correction(clause: str, name: str) -> str | None:
     """`no, I meant Bergen` as a line for the manager: nothing that is ever stored."""
     found = _MEANT_THIS.match(clause) or _TYPO.match(clause)
-    if found is None or found["new"].casefold() in ("it", "that", "this", "to", "well", "no harm", "what", "business"):
+    if (
+        found is None
+        or asks_to_forget(found["new"])
+        or found["new"].casefold() in ("it", "that", "this", "to", "well", "no harm", "what", "business")
+    ):
         return None
     old = found.groupdict().get("old")
     return f"{name} {_MEANT}: {found['new']}{f', not {old}' if old else ''}."

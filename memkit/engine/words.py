@@ -16,7 +16,7 @@ from memkit.models import MemoryRecord, OpDraft, Turn
 from memkit.roles.recalled import strip_recalled
 from memkit.text.content import carries, shares
 from memkit.text.passages import sentences, windows
-from memkit.text.requests import LITTLE_WORDS, after_request, asks_to_forget, named_to_forget
+from memkit.text.requests import LITTLE_WORDS, after_request, asks_to_forget, before_request, named_to_forget
 from memkit.text.standing import stands
 from memkit.text.words import denies, terms
 
@@ -104,7 +104,7 @@ def words_that_end(
         if fresh.isdisjoint(row.source_turns):
             left = _without(row, gone, written)
         else:
-            left = "" if asks_to_forget(row.text) else row.text
+            left = before_request(row.text)
         if left != row.text:
             drafts.append(_shortened(row, left, decision_id))
     return drafts

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 
+from memkit.text.passages import sentences
 from memkit.text.words import terms
 
 _FORGET = re.compile(
-    r"""^\W*(?:(?:please|pls|ok|okay|hey|could\ you|can\ you|bitte|kannst\ du|por\ favor|puedes|s'il\ (?:te|vous)\ plaît
-    |per\ favore|пожалуйста|请|お願い)\W+)?(?:
+    r"""^\W*(?:(?:[^.;!?\n]{0,60}[,;–—-]\s*)?i\ (?:actually\ )?meant?\W+)?
+    (?:(?:please|pls|ok|okay|hey|oh|no|sorry|actually|and|also|now|just|could\ you|can\ you
+    |bitte|kannst\ du|por\ favor|puedes|s'il\ (?:te|vous)\ plaît|per\ favore|proszę|lütfen|tolong
+    |пожалуйста|будь\ ласка|παρακαλώ|בבקשה|من\ فضلك|कृपया|请|お願い)\W+){0,3}(?:
       (?:forget|erase|wipe)\b(?!\s+(?:to|it\b))
     | (?:delete|remove)\b.{0,120}?\b(?:memory|memories|what\ you\ know|about\ me)\b
     | don'?t\ remember\b | stop\ remembering\b
@@ -20,22 +23,47 @@ _FORGET = re.compile(
     | apag(?:a|ue)\b.{0,120}?\bmemória
     | scordati\b | cancella\b.{0,120}?\bmemoria
     | удали(?:те)?\b.{0,120}?\bпамят
-    | zapomnij\b | unut\b | unohda\b | ξέχασε\b | lupakan\b | quên\ đi\b
-    | 忘记|忘掉|请忘|忘れて|잊어|भूल\ जा|انس[َى]?\s|שכח(?:י|ו)?\b
+    | zapomnij\b | unut\b | unohda\b | ξ[εέ]χ(?:ασ[εέ]|άστε|να)\b | lupakan\b
+    | (?:hãy|làm\ ơn|xin)\ quên\b | quên\ đi\b
+    | (?:忘记|忘掉|请忘)(?!.{0,100}了\W*$)|忘れて|잊어|भूल\ जा|انس[َىِ]?\s|ת?שכח(?:י|ו)?\b
+    | (?:ช่วย|กรุณา|โปรด)ลืม | ลืม(?=.{2,200}(?:ไปเลย|ไปซะ|เถอะ|ได้เลย)(?:นะ|ครับ|ค่ะ|คะ)*\W*$)
     )""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 _LOOKED_AT = 400
-"""Letters from the start: a request begins with its verb."""
+"""Letters from the start, and before the end: a request begins with its verb, or ends with it."""
 _AT_THE_END = re.compile(
-    r"(?:忘れて(?:ください|下さい|くれ)|잊어\s?(?:줘|주세요|버려)|भूल जा(?:ओ|इए|एं|एँ))[\s。．.!！।~]*$"
+    r"(?:忘れて(?:ください|下さい|くれ|ほしい|欲しい|ね)?|잊어\s?(?:줘|주세요|버려)|भूल जा(?:ओ|इए|एं|एँ)"
+    r"|\bunut(?:un|unuz|ur musun)?(?: lütfen)?)[\s。．.!！।~]*$",
+    re.IGNORECASE,
 )
 """… where the verb comes last."""
+_MAY_ASK = re.compile(
+    r"forget|erase|wipe|delete|remove|remember|verg[ei]|glöm|glem|oubli|olvid|esque|dimentic|забудь|lösch|borra|efface"
+    r"|apag|scordat|cancella|удали|zapomnij|unut|unohda|ξ[εέ]χ|lupakan|quên|忘|잊어|भूल|انس|שכח|ลืม",
+    re.IGNORECASE,
+)
 
 
 def asks_to_forget(text: str) -> bool:
     """Whether a message asks that something be forgotten ("forget that I …", "delete … from memory")."""
-    return _FORGET.search(text[:_LOOKED_AT]) is not None or _AT_THE_END.search(text[-_LOOKED_AT:]) is not None
+    return bool(request_in(text))
+
+
+def request_in(text: str) -> str:
+    """The first sentence that asks that something be forgotten, among those at the start and the end; or ""."""
+    for part in (text,) if len(text) <= 2 * _LOOKED_AT else (text[:_LOOKED_AT], text[-_LOOKED_AT:]):
+        if _MAY_ASK.search(part):
+            for sentence in sentences(part):
+                if _FORGET.match(sentence) or _AT_THE_END.search(sentence):
+                    return sentence
+    return ""
+
+
+def before_request(text: str) -> str:
+    """What was said before a request to forget: all of it where none is made."""
+    request = request_in(text)
+    return text[: text.index(request)].rstrip() if request else text
 
 
 _ABOUT = re.compile(
@@ -52,24 +80,37 @@ _LITTLE = """
     dat de het ik mijn met wat van que el la los las lo mi mis en por favor me a eu o os as um meu minha em no na
     je j le les des du mon ma mes s'il te plaît ce che il di mio mia per favore att jag min mitt jeg på og bir benim
     что я в мой моя мои моего моей про об у меня пожалуйста मेरा मेरी मेरे के की का को कि बारे में
+    że to o mój moja moje mojej moim się na w z proszę tym що мій моя про ότι πως το τη την του της μου για
+    أنني أنّني أني أن عن في ما قلته لك שאני את על שלי מה שאמרתי rằng việc chuyện mình tôi em anh là của đi
+    kalau bahwa aku saya
 """
 LITTLE_WORDS = frozenset(_LITTLE.split())
 """What requests are put with, in the languages that they are recognised in."""
 
 
+_AROUND_UNSPACED = re.compile(
+    r"^(?:我|关于|關於|说过|的|那个|这个|私[はがの]?|僕[はがの]?|俺[はがの]?|내가|제가|나의|내|제|เรื่อง|ที่|ว่า|ฉัน|ผม|[\s、，,])+"
+    r"|(?:(?:的)?(?:这|那)?(?:件)?事(?:情|儿)?|吧|了|という(?:こと|話)|(?:の)?こと|って|について|(?:[はをのも])"
+    r"|(?:다|라)는|\s|건|것|거|사실|은|는|을|를|ไป|เลย|[、，,。])+$"
+)
+"""The same of scripts without blanks, at the ends of what a request names."""
+
+
 def after_request(text: str) -> str:
     """What comes after the verb of a request to forget, or before it where it comes last."""
-    if found := _FORGET.search(text[:_LOOKED_AT]):
-        rest = text[found.end() :]
+    request = request_in(text)
+    if found := _FORGET.match(request):
+        rest = request[found.end() :]
     else:
-        found = _AT_THE_END.search(text, max(len(text) - _LOOKED_AT, 0))
-        rest = text[: found.start()] if found else ""
+        found = _AT_THE_END.search(request)
+        rest = request[: found.start()] if found else ""
+    rest = _AROUND_UNSPACED.sub("", rest)
     return rest if terms(rest) else text
 
 
 def named_to_forget(text: str) -> str:
     """`Forget what I said about the metformin, it is private` → `the metformin`; "" where no such words name it."""
-    found = _ABOUT.match(text[:_LOOKED_AT])
+    found = _ABOUT.match(request_in(text) or text[:_LOOKED_AT])
     return found["what"] if found else ""
 
 

@@ -148,6 +148,15 @@ def test_nothing_ends_but_what_is_meant(memory: Memory, said: list[str], held: l
         ("J'habite à Lyon depuis mai", "oublie que j'habite à Lyon", []),
         ("я живу в Казани с мая", "забудь, что я живу в Казани", []),
         ("ik woon in Gent", "vergeet dat ik in Gent woon", []),
+        ("Gram na basie w zespole.", "Zapomnij, że gram na basie.", []),
+        ("Παίζω μπάσο σε ένα συγκρότημα.", "Ξέχνα ότι παίζω μπάσο.", []),
+        ("אני מנגן בס בלהקה.", "תשכח שאני מנגן בס.", []),
+        ("أعزف الباص في فرقة.", "انسَ أنني أعزف الباص.", []),
+        ("Mình chơi bass trong một ban nhạc.", "Hãy quên việc mình chơi bass đi.", []),
+        ("我在乐队里弹贝斯。", "忘掉我弹贝斯这件事。", []),
+        ("バンドでベースを弾いています。", "ベースを弾いていることは忘れて。", []),
+        ("ฉันเล่นเบสในวงดนตรี", "ลืมเรื่องที่ฉันเล่นเบสไปเลย", []),
+        ("Ich spiele Bass.", "Danke dir! Vergiss bitte, dass ich Bass spiele. Bis morgen", ["Danke dir!"]),
     ],
 )
 def test_what_is_to_be_forgotten_goes_in_other_languages_too(
@@ -158,11 +167,24 @@ def test_what_is_to_be_forgotten_goes_in_other_languages_too(
     assert [hit.text for hit in memory.search(said, user_id="ana")] == left
 
 
+@pytest.mark.parametrize("said", ["忘记带伞了", "Quên mua sữa rồi", "ลืมกุญแจไว้ที่บ้าน", "I always forget to lock the door"])
+def test_who_tells_that_he_forgot_asks_for_nothing(memory: Memory, said: str) -> None:
+    memory.add(said, user_id="ana")
+    assert [hit.text for hit in memory.search(said, user_id="ana")] == [said]
+
+
 @pytest.mark.parametrize("said", ["Vergiss nicht, dass ich zwei Katzen habe", "vergeet niet dat ik twee katten heb"])
 def test_what_is_not_to_be_forgotten_stays(memory: Memory, said: str) -> None:
     memory.add("Ich habe zwei Katzen, twee katten", user_id="ana")
     memory.add(said, user_id="ana")
     assert len(memory.search("zwei katten", user_id="ana")) == 2
+
+
+def test_a_request_may_come_after_other_words_which_stay(memory: Memory) -> None:
+    memory.add(["I play bass in a band.", "The trip to Lisbon was long."], user_id="ana")
+    memory.add("My mother paints. Please forget that I play bass in a band!", user_id="ana")
+    memory.add("no, not the band, I meant forget the trip to Lisbon", user_id="ana")
+    assert [hit.text for hit in memory.search("mother bass band Lisbon", user_id="ana")] == ["User's mother paints."]
 
 
 def test_a_request_to_forget_that_finds_nothing_says_so(memory: Memory) -> None:
