@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memkit_http.app import make_app, show_problem
+    from memkit_http.app import MAX_BODY_BYTES, Guarded, make_app, show_problem
     from memkit_http.door import Door
     from memkit_http.problems import Declined, problem_of, status_of
     from memkit_http.reading import read_form, read_json, tenant_of
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from memkit_http.session import BrowserSession
 
 __all__ = [
+    "MAX_BODY_BYTES",
     "BrowserSession",
     "Declined",
     "Door",
+    "Guarded",
     "announce",
     "bind",
     "listen",
@@ -38,6 +40,8 @@ __all__ = [
 _HOMES = {
     "Declined": "memkit_http.problems",
     "Door": "memkit_http.door",
+    "Guarded": "memkit_http.app",
+    "MAX_BODY_BYTES": "memkit_http.app",
     "BrowserSession": "memkit_http.session",
     "announce": "memkit_http.serving",
     "bind": "memkit_http.serving",

@@ -1,4 +1,5 @@
-"""MCP over streamable HTTP, behind tokens. The token is checked before a byte of the body is read."""
+"""MCP over streamable HTTP, behind tokens. The token is checked before a byte of the body is read; then the
+body has the size and the time that memkit's servers allow."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Any
 
 from memkit import Memory
 from memkit.net.tenants import Tenant, Tenants
+from memkit_http import MAX_BODY_BYTES, Guarded, show_problem
 from memkit_mcp.scope import Scope, caller
 from memkit_mcp.server import build_server
 
@@ -16,19 +18,13 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 PATH = "/mcp"
-MAX_BODY_BYTES = 4_000_000
 
 
 def http_app(open_memory: Callable[[], Memory], tenants: Tenants, *, host: str = "127.0.0.1") -> tuple[App, Scope]:
     """An ASGI application. Stateless: each request stands on its own token, so no session can be handed on."""
     server, scope = build_server(open_memory)
-    inner = server.streamable_http_app(
-        streamable_http_path=PATH,
-        stateless_http=True,
-        json_response=True,
-        host=host,
-        max_request_body_size=MAX_BODY_BYTES,
-    )
+    inner = server.streamable_http_app(streamable_http_path=PATH, stateless_http=True, json_response=True, host=host)
+    inner.add_middleware(Guarded, door=None, show=show_problem, headers={}, max_body=MAX_BODY_BYTES)
 
     async def guarded(asgi: Message, receive: Receive, send: Send) -> None:
         if asgi["type"] != "http":

@@ -291,6 +291,34 @@ def test_without_a_token_nothing_is_read_and_no_store_is_opened(tmp_path: Path, 
     assert opened == []
 
 
+@pytest.mark.parametrize(("chunk", "status"), [(b"x", 408), (b"x" * 1_000_000, 413)])
+def test_a_body_that_never_ends_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: bytes, status: int
+) -> None:
+    import memkit_http.app
+    from memkit_mcp import http_app
+
+    monkeypatch.setattr(memkit_http.app, "BODY_S", 0.05 if status == 408 else 60.0)
+    sent: list[Any] = []
+
+    async def drip() -> dict[str, Any]:
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": chunk, "more_body": True}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def main() -> None:
+        app, _ = http_app(lambda: Memory(tmp_path / "m"), Tenants(TOKENS))
+        known = [(b"host", b"127.0.0.1:8787"), (b"authorization", b"Bearer token-of-ana-123")]
+        headers = [*known, (b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream")]
+        scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": headers, "query_string": b""}
+        await app(scope, drip, send)
+
+    asyncio.run(main())
+    assert sent[0]["status"] == status, sent
+
+
 def test_many_callers_at_once_are_never_mixed_up(tmp_path: Path) -> None:
     with Memory(tmp_path / "m") as memory, running(http_app(memory)) as base:
         memory.add("I adopted a dog named Buddy.", user_id="ana")
