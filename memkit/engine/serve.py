@@ -26,7 +26,7 @@ _WITH_SOURCES, _EXCERPT, _WINDOWS = 5, 240, 8
 """Facts that bring their words, letters of the excerpt, windows of a long turn that are looked through for it."""
 _ALIKE, _OF_QUESTION, _LOOKED_AT = 0.5, 2, 24
 """Two of the best rows are about the same thing where the shorter has this share of its words in common with the other,
-so many words of the question (or all it has) among them."""
+so many words of the question (or all that the best rows have of it) among them."""
 
 
 Reorder = Callable[[Sequence[Scored]], list[Scored]]
@@ -134,6 +134,7 @@ def _source(index: BankIndex, fact: MemoryRecord, now: datetime) -> MemoryRecord
 
 def newest_first(scored: Sequence[Scored], asked: frozenset[str]) -> list[Scored]:
     """Of rows that say nearly the same about what is asked, the newest in the place of the best."""
+    asked &= frozenset[str]().union(*(content(one.record.text) for one in scored[:_LOOKED_AT]))
     out: list[Scored] = []
     times: list[tuple[float, int]] = []  # of `out`; every pair is compared, so each time is made once
     for one in scored[:_LOOKED_AT]:

@@ -31,6 +31,9 @@ def first(path: Path, said: list[str], question: str) -> str:
             "What is the capital of Fantasia?",
         ),
         ("My dentist is Dr Wu in Leeds.", "my dentist is dr patel now, in leeds too", "who is my dentist?"),
+        ("J'habite à Lyon.", "J'habite maintenant à Nantes.", "Où est-ce que j'habite ?"),
+        ("Ankara'da oturuyorum.", "Artık İzmir'de oturuyorum.", "Nerede oturuyorum?"),
+        ("Мій телефон — Самсунг.", "Мій новий телефон — Піксель.", "Який у мене телефон?"),
     ],
 )
 def test_of_two_statements_about_one_thing_the_newer_comes_first(
