@@ -152,7 +152,9 @@ def open_served(
 ) -> Memory:
     from memkit.memory import Memory
     from memkit.runtime.store_embedder import embedder_for
+    from memkit.store.lance import bound_heap
 
+    bound_heap()
     options: dict[str, Any] = {"base_url": base_url} if base_url else {}
     chosen = embedder_for(store, embedder, embeds=True)
     return Memory(store, model=model, embedder=chosen, redact=redact, **options)

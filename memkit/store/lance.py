@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,10 @@ Batch = Any
 
 _CACHE_BYTES = 64 * 1024 * 1024
 """Per connection and cache. Unbounded, lancedb's manifest cache grows with every commit."""
+
+_MALLOC = frozenset({"MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"})
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _HEAP_BYTES = -1, -3, 256 * 1024
+"""Options of glibc's mallopt, and what they are set to."""
 
 _loaded: list[tuple[Any, Any]] = []
 _loaded_by: list[int] = []
@@ -67,8 +73,10 @@ _BY_MESSAGE: tuple[tuple[type[StoreError], str, str, tuple[str, ...]], ...] = (
 
 def modules() -> tuple[Any, Any]:
     """(lancedb, pyarrow), loaded on first use. The environment is only filled in where the user left it open: the
-    Rust core otherwise warns on stderr at every query and starts a thread pool per core and kind."""
+    Rust core otherwise warns on stderr at every query and starts a thread pool per core and kind; and pyarrow's own
+    allocator keeps what many threads have freed."""
     if not _loaded:
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
         os.environ.setdefault("LANCEDB_LOG", "error")
         os.environ.setdefault("LANCE_CPU_THREADS", str(max(2, min(4, os.cpu_count() or 2))))
         os.environ.setdefault("LANCE_IO_THREADS", "4")
@@ -79,6 +87,31 @@ def modules() -> tuple[Any, Any]:
         del _loaded_by[1:]
         _loaded.append((lancedb, pyarrow))
     return _loaded[0]
+
+
+def bound_heap() -> None:
+    """For processes of our own: what LanceDB frees goes back to the system at once. glibc adapts to large blocks that
+    come and go, and keeps up to 64 MB of free memory in each of its arenas, of which there are eight for every core. An
+    app says so itself, in its environment."""
+    if (libc := _glibc()) and not _MALLOC & os.environ.keys():
+        libc.mallopt(_MMAP_THRESHOLD, _HEAP_BYTES)
+        libc.mallopt(_TRIM_THRESHOLD, _HEAP_BYTES)
+
+
+def trim_heap() -> None:
+    """What lies free between blocks in use goes back, too; for now and then."""
+    if libc := _glibc():
+        libc.malloc_trim(0)
+
+
+@lru_cache(1)
+def _glibc() -> Any | None:
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    return libc if hasattr(libc, "malloc_trim") else None
 
 
 def forked_after_loading() -> bool:

@@ -36,6 +36,7 @@ from memkit.store.lance import (
     forked_after_loading,
     is_missing_table,
     modules,
+    trim_heap,
     typed_errors,
 )
 from memkit.store.values import MaintenanceReport
@@ -239,6 +240,7 @@ class LanceTable:
         with self._writing():
             purged = self._run(lambda handle: self._compact(handle, purge), exclusive=False)
             self._run(self._cleanup, exclusive=True)
+        trim_heap()
         after = self.usage()
         return MaintenanceReport(
             ran=True,

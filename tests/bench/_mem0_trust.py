@@ -60,7 +60,7 @@ def replies(memory: Memory, given: list[str]) -> dict[str, int]:
             foreign += 1
             continue
         silent += not read_all(memory, f"r{number}")
-    return {"silent": silent, "foreign": foreign}
+    return {"turns lost in silence": silent, "foreign errors": foreign}
 
 
 def ids(memory: Memory, given: list[str]) -> int:
@@ -91,9 +91,9 @@ def main() -> None:
     folders = [tempfile.mkdtemp() for _ in range(3)]
     try:
         told = {
-            "replies": replies(open_memory(folders[0]), request["replies"]),
-            "ids": ids(open_memory(folders[1]), request["ids"]),
-            "erased": erased(folders[2], request["canaries"]),
+            **replies(open_memory(folders[0]), request["replies"]),
+            "ids that read rows of others": ids(open_memory(folders[1]), request["ids"]),
+            "canaries left": erased(folders[2], request["canaries"]),
         }
     finally:
         for folder in folders:

@@ -68,6 +68,7 @@ CASES: Mapping[str, Sequence[str]] = {
         "integrations/test_proxy.py::test_pages_in_a_browser_are_refused_and_paths_cannot_leave_the_api",
         "integrations/test_http.py::test_a_body_that_does_not_come_is_not_waited_for",
         "integrations/test_proxy.py::test_a_body_that_does_not_come_is_not_waited_for",
+        "integrations/test_mcp.py::test_a_body_that_never_ends_is_refused",
     ),
 }
 """Finding → files or tests below `tests`."""

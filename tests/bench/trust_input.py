@@ -1,11 +1,13 @@
-"""What is promised whatever is handed in: replies, ids, poison, strings that make readers slow; and mem0 beside it. A
+"""What is promised whatever is handed in: replies, ids, poison, strings that make readers slow; and peers beside it. A
 tenth of each count; `trust-release` tries the whole. Seeds as in `trust`."""
 
 from __future__ import annotations
 
 import random
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.bench._peer import PeerMissing, run_peer
 from tests.bench._table import Row
@@ -16,6 +18,10 @@ from tests.mutators import mutations
 
 WHOLE = {"replies": 10_000, "ids": 6_000, "poison": 1_000}
 RATIO = 2.0
+PEERS = {
+    "mem0": (["mem0ai==2.2.1"], "_mem0_trust.py"),
+    "langgraph": (["langgraph-checkpoint-sqlite==3.1.2"], "_langgraph_trust.py"),
+}
 
 
 def run(*, full: bool = False) -> list[Row]:
@@ -26,7 +32,7 @@ def run(*, full: bool = False) -> list[Row]:
             "malformed replies: turns lost, foreign", lambda: _inputs.malformed_replies(WHOLE["replies"] // share, seed)
         ),
         tally_row("hostile ids: rows of others, foreign", lambda: _inputs.hostile_ids(WHOLE["ids"] // share, seed)),
-        *beside_mem0(seed),
+        *beside_peers(seed),
     ]
     ratio, who = _inputs.slow_strings()
     return [
@@ -43,19 +49,23 @@ def poisoned(count: int, seed: int) -> Tally:
     return tally
 
 
-def beside_mem0(seed: int) -> list[Row]:
-    """The same kinds of replies, ids and canaries, as far as mem0 has such a case."""
+def beside_peers(seed: int) -> list[Row]:
+    """The same kinds of replies, ids and canaries, as far as a peer has such a case."""
     replies = [one.reply for one in mutations(1_000, seed) if one.shape.name == "mem0"]
     ids, canaries = [*_inputs.make_ids(50, random.Random(seed)), "*"], 100
-    names = ("turns lost in silence", "foreign errors", "ids that read rows of others", "canaries left")
+    request = {"replies": replies, "ids": ids, "canaries": canaries}
+    of = {
+        "turns lost in silence": len(replies),
+        "foreign errors": len(replies),
+        "ids that read rows of others": len(ids),
+        "canaries left": canaries,
+    }
+    return [row for peer, (packages, script) in PEERS.items() for row in _beside(peer, packages, script, request, of)]
+
+
+def _beside(peer: str, packages: list[str], script: str, request: dict[str, Any], of: Mapping[str, int]) -> list[Row]:
     try:
-        request = {"replies": replies, "ids": ids, "canaries": canaries}
-        told = run_peer(["mem0ai==2.2.1"], Path(__file__).with_name("_mem0_trust.py"), request)
+        told = run_peer(packages, Path(__file__).with_name(script), request)
     except PeerMissing as error:
-        return [Row(f"mem0: {name}", None, "", "", False, str(error)[:120]) for name in names]
-    counts = [told["replies"]["silent"], told["replies"]["foreign"], told["ids"], told["erased"]]
-    of = [len(replies), len(replies), len(ids), canaries]
-    return [
-        Row(f"mem0: {name}", count, f"of {whole}", "", True)
-        for name, count, whole in zip(names, counts, of, strict=True)
-    ]
+        return [Row(f"{peer}: {name}", None, "", "", False, str(error)[:120]) for name in of]
+    return [Row(f"{peer}: {name}", count, f"of {of[name]}", "", True) for name, count in told.items()]
