@@ -69,6 +69,7 @@ CASES: Mapping[str, Sequence[str]] = {
         "integrations/test_http.py::test_a_body_that_does_not_come_is_not_waited_for",
         "integrations/test_proxy.py::test_a_body_that_does_not_come_is_not_waited_for",
         "integrations/test_mcp.py::test_a_body_that_never_ends_is_refused",
+        "faults/test_damaged_stores.py::test_damage_is_harmless_or_told_and_never_silent",
     ),
 }
 """Finding → files or tests below `tests`."""
