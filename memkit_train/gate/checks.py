@@ -77,8 +77,9 @@ class Limits:
     """Memories per scene."""
     junk: float = 0.05
     parked: float = 0.02
-    tokens: float = 0.25
-    """Tokens written per scene, of the parent's mean."""
+    tokens: float | None = 0.25
+    """Tokens written per scene, of the parent's mean. None: not judged, for the model only chooses what is kept, and
+    `growth` judges that."""
     work: float = 0.5
     """Tokens read and written per scene, re-asks included, of the parent's mean."""
     calls: float = 0.25
@@ -204,7 +205,11 @@ def _guards(limits: Limits) -> list[_Guard]:
         _Guard("growth", "growth", limits.growth, "memories per scene"),
         _Guard("junk", "junk", limits.junk, "share of memories"),
         _Guard("parked", "parked", limits.parked, "share of scenes"),
-        _Guard("tokens", "tokens", limits.tokens, "of the parent's", relative=True),
+        *(
+            []
+            if limits.tokens is None
+            else [_Guard("tokens", "tokens", limits.tokens, "of the parent's", relative=True)]
+        ),
         _Guard("work", "work", limits.work, "of the parent's", relative=True),
         _Guard("calls", "calls", limits.calls, "of the parent's", relative=True),
     ]

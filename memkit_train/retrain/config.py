@@ -146,7 +146,8 @@ class GateConfig(Section):
     growth: float = 0.10
     junk: float = 0.05
     parked: float = 0.02
-    tokens: float = 0.25
+    tokens: float | None = None
+    """None: 0.25, or not judged for `small`, which writes no words of its own: `growth` judges what it keeps."""
     work: float = 0.5
     calls: float = 0.25
     update: float = 0.10
@@ -179,7 +180,8 @@ class TrainConfig(Section):
     @property
     def limits(self) -> Limits:
         margin = self.gate.margin if self.gate.margin is not None else 0.05 * (self.model.parent == "logged")
-        return replace(self.gate.limits(), target=self.target, margin=margin)
+        found = replace(self.gate.limits(), target=self.target, margin=margin)
+        return replace(found, tokens=None) if self.model.is_small and self.gate.tokens is None else found
 
     @property
     def polishing(self) -> OnlineSettings:

@@ -39,18 +39,19 @@ def run(*, full: bool = False) -> list[Row]:
         folder = Path(scratch)
         config = _app(folder / "0", 0)
         bad = {name: _judge_twice(config, _spoil(folder / name, how)) for name, how in _SPOILED.items()}
-        good = [_judge_twice(config, _teach(folder / "good-0", config, 0))]
+        first = _judge_twice(config, _teach(folder / "good-0", config, 0))
+        good = [first[0]]
         for seed in range(1, GOOD if full else 1):
             other = _app(folder / f"{seed}", seed)
-            good.append(_judge_twice(other, _teach(folder / f"good-{seed}", other, seed)))
+            good.append(judge(other, str(_teach(folder / f"good-{seed}", other, seed))))
     rows = [
         Row(f"gate refuses: {name}", float(_refused(one)), "", "1", _refused(one), _why(one))
         for name, (one, _) in bad.items()
     ]
-    passed, least = sum(one.passed for one, _ in good), round(0.9 * len(good))
-    note = f"{_why(good[0][0])}{'' if full else '; ten with --full'}"
+    passed, least = sum(one.passed for one in good), round(0.9 * len(good))
+    note = "; ".join(f"{one.outcome}, {_gain(one)}{_failed(one)}" for one in good)
     rows.append(Row("gate passes good ones", passed, f"of {len(good)}", f">= {least}", passed >= least, note))
-    twice = [one.to_json() == again.to_json() for one, again in [*bad.values(), *good]]
+    twice = [one.to_json() == again.to_json() for one, again in [*bad.values(), first]]
     return [*rows, Row("same verdict twice", sum(twice), f"of {len(twice)}", f"{len(twice)}", all(twice))]
 
 
@@ -63,7 +64,6 @@ def _app(folder: Path, seed: int) -> TrainConfig:
         "data.heldout_share": 0.5,
         "model.base": "small",
         "gate.growth": 0.3,
-        "gate.tokens": 0.6,
         "output": folder / "runs",
     }
     return load(None, [f"{name}={value}" for name, value in sets.items()])
@@ -84,10 +84,16 @@ def _refused(found: Verdict) -> bool:
 
 
 def _why(found: Verdict) -> str:
-    target = found.check("target").why
-    return f"{found.outcome}, {found.probes} probes of {found.users}; {target}; failed: " + (
-        ", ".join(one.name for one in found.failed) or "none"
-    )
+    return f"{found.outcome}, {found.probes} probes of {found.users}; {_gain(found)}{_failed(found)}"
+
+
+def _gain(found: Verdict) -> str:
+    return found.check("target").why.removesuffix(" against the parent")
+
+
+def _failed(found: Verdict) -> str:
+    """What refused it, and by how much."""
+    return "".join(f"; {one.name} missed by {one.missed or 0:.2g}" for one in found.failed)
 
 
 # ---- what is planted -------------------------------------------------------------------------------------------------

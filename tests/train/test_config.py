@@ -47,3 +47,10 @@ def test_what_is_gone_says_why_and_what_serves_instead(one: str, figure: str, in
 def test_what_an_earlier_version_wrote_down_of_its_defaults_is_read() -> None:
     said = ("method.alternatives=0", "online.credit=episode", "gate.latency=0.5")
     assert load(None, [*WHOLE, *said]) == load(None, [*WHOLE, "online={}"])
+
+
+def test_what_a_manager_that_only_chooses_writes_is_no_cost_unless_somebody_says_so() -> None:
+    small = ("data.store=x", "model.base=small")
+    assert load(None, WHOLE).limits.tokens == 0.25
+    assert load(None, small).limits.tokens is None
+    assert load(None, [*small, "gate.tokens=0.6"]).limits.tokens == 0.6

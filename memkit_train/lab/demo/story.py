@@ -157,7 +157,7 @@ def open_desk(store: Path) -> Generator[Chatbot]:
 
 def make_config(store: Path, output: Path, seed: int) -> TrainConfig:
     """What `memkit-train retrain` is given. Its users care for what the shipped manager leaves: who learns that from
-    them keeps more of the same talk, and writes more. Junk, answers and all else are judged as always."""
+    them keeps more of the same talk. Junk, answers and all else are judged as always."""
     sets = {
         "data.store": store,
         "data.embedder": "minilm",
@@ -165,7 +165,6 @@ def make_config(store: Path, output: Path, seed: int) -> TrainConfig:
         "model.base": "small",
         "method.seed": seed,
         "gate.growth": 0.3,
-        "gate.tokens": 0.6,
         "output": output,
     }
     return load(None, [f"{name}={value}" for name, value in sets.items()])
