@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeGuard, TypeVar, cast
 
 from memkit.errors import InvalidInput, InvalidScope, InvalidText, InvalidTime, LimitExceeded, WrongName
-from memkit.models import KEEP_TURNS, SPACE, Origin
+from memkit.models import JSON, KEEP_TURNS, SPACE, Origin
+from memkit.text.parts import attached_to, text_in
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,6 +42,8 @@ class CheckedMessage:
     speaker: str
     origin: Origin
     at: datetime | None = None
+    attached: tuple[JSON, ...] = ()
+    """References to pictures and files."""
 
 
 ORIGINS: dict[str, Origin] = {
@@ -211,7 +214,8 @@ def whole_number(value: Any, name: str, low: int, high: int) -> int:
 
 def messages(raw: Any, *, max_bytes: int, max_messages: int) -> list[CheckedMessage]:
     """Chat history as people have it: text, content parts, `name`, tool messages. Messages that say nothing
-    (`content: None` with tool calls, pictures alone) are left out; a call that says nothing at all is refused."""
+    (`content: None` with tool calls, pictures without a caption or a name) are left out; a call that says nothing at
+    all is refused."""
     if isinstance(raw, str):
         return [CheckedMessage("user", text_of(raw, "the message", max_bytes), "", "user")]
     single = isinstance(raw, Mapping) or not isinstance(raw, Sequence)
@@ -228,7 +232,9 @@ def messages(raw: Any, *, max_bytes: int, max_messages: int) -> list[CheckedMess
     ]
     if not said:
         raise InvalidText(
-            "no message says anything", why="all of them are tool calls or pictures", fix="pass the text turns too"
+            "no message says anything",
+            why="all of them are tool calls, or pictures without words",
+            fix="pass the text turns too, or a caption with a picture",
         )
     return said
 
@@ -256,9 +262,9 @@ def _step(item: Any) -> list[Any]:
         return [item]
     left = [one for one in parts if one not in used and one not in returned] if parts else content
     called = [_called(one) for one in (*(calls or ()), *used)]
-    texts = [text for text in (_content_text(left, "a step"), *called) if text]
+    texts = [text for text in (text_in(left, "a step"), *called) if text]
     said = [{"role": role, "content": "\n".join(texts)}] if texts else []
-    results = [_content_text(one.get("content"), "a tool's result") for one in returned]
+    results = [text_in(one.get("content"), "a tool's result") for one in returned]
     return [*({"role": "tool", "content": one} for one in results if one), *said]
 
 
@@ -290,7 +296,7 @@ def _message(item: Any, where: str, max_bytes: int) -> CheckedMessage | None:
         raise InvalidText(
             f"{where} has role {role!r}", why=f"roles are {', '.join(sorted(ORIGINS))}", fix="set one of these roles"
         )
-    text = _content_text(fields.get("content"), where)
+    text = text_in(fields.get("content"), where)
     if text is None or (text == "" and fields.get("tool_calls")):
         if "content" not in fields:
             raise InvalidText(f"{where} has no content", fix="pass {'role': ..., 'content': ...}")
@@ -300,24 +306,8 @@ def _message(item: Any, where: str, max_bytes: int) -> CheckedMessage | None:
     name = fields.get("name")
     speaker = scope_id(name, f"name of {where}") if name else ""
     at = None if fields.get("at") is None else aware(fields["at"], f"at of {where}")
-    return CheckedMessage(role.lower(), text_of(text, where, max_bytes), speaker, ORIGINS[role.lower()], at)
-
-
-def _content_text(content: Any, where: str) -> str | None:
-    """Text of a content field; None where there is none (pictures, audio, tool calls)."""
-    if content is None or isinstance(content, str):
-        return content
-    if not isinstance(content, Sequence) or isinstance(content, bytes | bytearray):
-        raise InvalidText(f"{where} has content of type {type(content).__name__}", fix="pass text or content parts")
-    texts: list[str] = []
-    for part in cast(Sequence[Any], content):
-        if isinstance(part, str):
-            texts.append(part)
-        elif isinstance(part, Mapping) and isinstance(cast(Mapping[str, Any], part).get("text"), str):
-            texts.append(cast(Mapping[str, Any], part)["text"])
-        elif not isinstance(part, Mapping) or "type" not in part:
-            raise InvalidText(f"{where} holds a content part of type {type(part).__name__}", fix="pass content parts")
-    return "\n".join(texts) if texts else None
+    said, attached = text_of(text, where, max_bytes), attached_to(fields.get("content"), where)
+    return CheckedMessage(role.lower(), said, speaker, ORIGINS[role.lower()], at, attached)
 
 
 _OUR_NAMES = {

@@ -149,18 +149,19 @@ def dialect_of(path: str) -> ChatDialect | None:
 
 def _asked(messages: Any) -> ChatRequest | None:
     """None where the user says nothing: a request that only carries tool results, or none that we understand."""
-    said: list[JSON] = []
+    asked = ""
     new: list[JSON] = []
     for message in _list(messages):
         role = _get(message, "role")
         if role in ("assistant", "model") or _is_the_models(_get(message, "type")):
             new = []
-        elif role == "user" and (text := _text(_get(message, "content"))):
+        elif role == "user" and (text := _text(content := _get(message, "content"))):
             name = _get(message, "name")
-            one: JSON = {"role": "user", "content": text} | ({"name": name} if isinstance(name, str) and name else {})
-            said.append(one)
-            new.append(one)
-    return ChatRequest(said[-1]["content"], tuple(new)) if said else None
+            asked = text
+            attached = [part for part in _list(content) if isinstance(part, Mapping) and not _part_text(part)]
+            told = [{"type": "text", "text": text}, *attached] if attached else text
+            new.append({"role": "user", "content": told} | ({"name": name} if isinstance(name, str) and name else {}))
+    return ChatRequest(asked, tuple(new)) if asked else None
 
 
 def _is_failure(event: Any) -> bool:

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 from memkit.engine.record import reason
 from memkit.engine.words import row_id, words_of, words_that_end
 from memkit.errors import InvalidInput, NotFound, RevisionConflict, UndoConflict
-from memkit.inputs import aware, json_object, keep_turns_of, messages, optional_id, scope_id, text_of, whole_number
+from memkit.inputs import (
+    CheckedMessage,
+    aware,
+    json_object,
+    keep_turns_of,
+    messages,
+    optional_id,
+    scope_id,
+    text_of,
+    whole_number,
+)
 from memkit.journal import Intake
 from memkit.models import SPACE, Bank, MemoryRecord, Op, OpDraft, Turn, digest
 from memkit.ops import Compensation, Past
@@ -340,6 +350,10 @@ def make_intake(
     told = None if at is None else aware(at, "at")
     times = accumulate((one.at or told for one in said), lambda last, own: own or last)
     extra = _metadata(runtime, metadata, bank)
+
+    def of_turn(one: CheckedMessage) -> dict[str, Any]:
+        return _metadata(runtime, {"attachments": list(one.attached), **extra}, bank) if one.attached else extra
+
     session = optional_id(session_id, "session_id")
     key = None if idempotency_key is None else scope_id(idempotency_key, "idempotency_key")
     intake_id = runtime.ids.new("i")
@@ -357,7 +371,7 @@ def make_intake(
             speaker=redacted_data(runtime.redact, one.speaker) or (by if one.origin == "user" else ""),
             session_id=session,
             origin=one.origin,
-            metadata=extra,
+            metadata=of_turn(one),
             at_given=when is not None,
             trainable=not infer or kept != "none",
         )
