@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from memkit.inputs import Message
     from memkit.memory import Memory
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["AsyncMemory", "Config", "Memory", "Message", "__version__"]
 
 _HOMES = {
