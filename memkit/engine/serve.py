@@ -19,6 +19,7 @@ from memkit.retrieval.query import RowCondition
 from memkit.retrieval.weights import DEFAULT
 from memkit.text.content import carries, content, shares
 from memkit.text.passages import excerpt
+from memkit.text.words import is_unspaced
 
 _LOOKED_THROUGH, _MORE = 4, 20
 """Rows looked at for each that is served, and beyond: what is said twice, and other windows of a turn, make room."""
@@ -150,11 +151,16 @@ def _replaces(new: MemoryRecord, old: MemoryRecord, asked: frozenset[str]) -> bo
     """Whether the newer of two says another thing about the same."""
     if (new.origin, new.speaker) != (old.origin, old.speaker):
         return False
-    one, other = content(new.text), content(old.text)
+    one, other, asked = _signs(content(new.text)), _signs(content(old.text)), _signs(asked)
     wanted = asked & other
     if len(wanted) < min(_OF_QUESTION, len(asked)) or not wanted or not wanted <= one or one <= other or other <= one:
         return False  # one that says all that the other says does not contradict it
     return len(one & other) >= _ALIKE * min(len(one), len(other))
+
+
+def _signs(words: frozenset[str]) -> frozenset[str]:
+    """Pairs of scripts without blanks change with the word beside them ("我住", "现在住"): their signs do not."""
+    return frozenset(sign for word in words for sign in (word if is_unspaced(word) else (word,)))
 
 
 def _time(record: MemoryRecord) -> tuple[float, int]:

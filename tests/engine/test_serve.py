@@ -32,6 +32,7 @@ def first(path: Path, said: list[str], question: str) -> str:
         ),
         ("My dentist is Dr Wu in Leeds.", "my dentist is dr patel now, in leeds too", "who is my dentist?"),
         ("J'habite à Lyon.", "J'habite maintenant à Nantes.", "Où est-ce que j'habite ?"),
+        ("我住在上海。", "我现在住在成都。", "我住在哪里？"),
         ("Ankara'da oturuyorum.", "Artık İzmir'de oturuyorum.", "Nerede oturuyorum?"),
         ("Мій телефон — Самсунг.", "Мій новий телефон — Піксель.", "Який у мене телефон?"),
     ],
@@ -48,9 +49,10 @@ def test_of_two_statements_about_one_thing_the_newer_comes_first(
     ("older", "newer", "question"),
     [
         ("Kim plays the sport of rugby.", "Lou plays the sport of tennis.", "Which sport does Kim play?"),
+        ("我的猫叫咪咪。", "我的狗叫旺财。", "我的猫叫什么？"),
         ("My sister lives in Bonn.", "I told Max that my sister lives in Bonn.", "Where does my sister live?"),
     ],
-    ids=["of somebody else", "said again"],
+    ids=["of somebody else", "of another animal", "said again"],
 )
 def test_what_does_not_contradict_comes_as_it_fits(older: str, newer: str, question: str, tmp_path: Path) -> None:
     assert first(tmp_path, [older, newer], question) == older
