@@ -50,13 +50,28 @@ def asks_to_forget(text: str) -> bool:
     return bool(request_in(text))
 
 
+_NAMES_IT = re.compile(
+    r"\W*(?:\w{2,8}\W+)?(?:that|what|everything|dass|was|que|che|dat|wat|att|at|hva|vad|że|що|что|ότι|πως|rằng|việc|kalau"
+    r"|bahwa)\b|.*事",
+    re.IGNORECASE | re.DOTALL,
+)
+_OF_MEMORY = re.compile(r"memor|know|about me|gedächtnis|erinnerung|speicher|mémoire|памят", re.IGNORECASE)
+"""What a request behind other words says of what is to be forgotten: "forget the other options" is said of much."""
+
+
 def request_in(text: str) -> str:
     """The first sentence that asks that something be forgotten, among those at the start and the end; or ""."""
     for part in (text,) if len(text) <= 2 * _LOOKED_AT else (text[:_LOOKED_AT], text[-_LOOKED_AT:]):
-        if _MAY_ASK.search(part):
-            for sentence in sentences(part):
-                if _FORGET.match(sentence) or _AT_THE_END.search(sentence):
-                    return sentence
+        for sentence in sentences(part) if _MAY_ASK.search(part) else ():
+            found = _FORGET.match(sentence)
+            if found and (
+                text.lstrip().startswith(sentence)
+                or _NAMES_IT.match(sentence, found.end())
+                or _OF_MEMORY.search(found[0])
+            ):
+                return sentence
+            if not found and _AT_THE_END.search(sentence):
+                return sentence
     return ""
 
 

@@ -167,8 +167,17 @@ def test_what_is_to_be_forgotten_goes_in_other_languages_too(
     assert [hit.text for hit in memory.search(said, user_id="ana")] == left
 
 
-@pytest.mark.parametrize("said", ["忘记带伞了", "Quên mua sữa rồi", "ลืมกุญแจไว้ที่บ้าน", "I always forget to lock the door"])
-def test_who_tells_that_he_forgot_asks_for_nothing(memory: Memory, said: str) -> None:
+@pytest.mark.parametrize(
+    "said",
+    [
+        "忘记带伞了",
+        "Quên mua sữa rồi",
+        "ลืมกุญแจไว้ที่บ้าน",
+        "I always forget to lock the door",
+        "Take the blue one. Forget the other options, no more mucking around.",
+    ],
+)
+def test_not_every_word_of_forgetting_is_a_request(memory: Memory, said: str) -> None:
     memory.add(said, user_id="ana")
     assert [hit.text for hit in memory.search(said, user_id="ana")] == [said]
 
