@@ -111,14 +111,26 @@ _DENIALS = """
     ingen ikke не нет никогда без ні nigdy bez ne nikdy degil hayir yok ei لا ليس لم لن नहीं नही मत לא אין
 """
 _NOT = frozenset(_DENIALS.split())
+_ELSEWHERE = {
+    "no": frozenset(["em", "na", "num", "numa", "uma", "eu", "meu", "minha", "foi"]),  # Portuguese
+    "sin": frozenset(["og", "och", "att", "han", "hun", "hon", "med", "til", "till", "er", "har"]),  # Danish, Swedish
+    "mai": frozenset(["toi", "minh", "em", "anh", "ngay", "sang", "chieu"]),  # Vietnamese
+    "pas": frozenset(["aku", "saya", "yang", "itu", "lagi"]),  # Indonesian
+    "ne": frozenset(["ich", "hab", "habe", "ist", "und", "war", "bir", "bu", "ve"]),  # German as it is typed, Turkish
+    "ei": frozenset(["ich", "ein", "das", "ist", "und", "zum"]),  # German
+}
+"""Denials that are other words elsewhere, and words by which that language is known: beside them they deny nothing."""
 _NOT_UNSPACED = re.compile("[不没沒無无未勿]|ない|ません|않|못|ไม่")
 
 
 def denies(text: str) -> bool:
     """Whether a text says of something that it is not so."""
-    return _NOT_UNSPACED.search(text) is not None or any(
-        piece.endswith("n't") or piece.replace("'", "") in _NOT for piece in pieces(text)
-    )
+    if _NOT_UNSPACED.search(text) is not None:
+        return True
+    found = pieces(text)
+    said = {piece.replace("'", "") for piece in found}
+    here = (word for word in said & _NOT if word not in _ELSEWHERE or said.isdisjoint(_ELSEWHERE[word]))
+    return any(piece.endswith("n't") for piece in found) or any(here)
 
 
 def date_words(at: datetime) -> str:

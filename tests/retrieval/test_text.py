@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memkit.text.stems import stem
-from memkit.text.words import terms, words
+from memkit.text.words import denies, terms, words
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,25 @@ def test_published_examples(word: str, expected: str) -> None:
 def test_any_text_has_words_and_terms(text: str) -> None:
     assert all(words(text))
     assert len(terms(text)) <= len(words(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_denied"),
+    [
+        ("Trabalho numa padaria no Porto", False),
+        ("No quiero café", True),
+        ("Han bor med sin bror", False),
+        ("Vivo sin coche", True),
+        ("ngày mai mình đi Huế", False),
+        ("Non bevo mai vino", True),
+        ("ich hab ne Katze", False),
+        ("je n'ai pas de chat", True),
+        ("I don't eat meat", True),
+        ("我不吃肉", True),
+    ],
+)
+def test_a_denial_of_one_language_is_another_word_elsewhere(text: str, is_denied: bool) -> None:
+    assert denies(text) is is_denied
 
 
 def test_words_of_many_scripts() -> None:
