@@ -52,7 +52,8 @@ def asks_to_forget(text: str) -> bool:
 
 _NAMES_IT = re.compile(
     r"\W*(?:\w{2,8}\W+)?(?:that|what|everything|dass|was|que|che|dat|wat|att|at|hva|vad|że|що|что|ότι|πως|rằng|việc|kalau"
-    r"|bahwa)\b|.*事",
+    r"|bahwa|my|mein\w*|mijn|mis?|mon|ma|mes|meus?|minhas?|mi[oae]|miei|mi(?:n|tt|na|ne)|moj\w*|mój|мо[йяюеёиї]\w*|benim)\b"
+    r"|.*事",
     re.IGNORECASE | re.DOTALL,
 )
 _OF_MEMORY = re.compile(r"memor|know|about me|gedächtnis|erinnerung|speicher|mémoire|памят", re.IGNORECASE)

@@ -112,8 +112,8 @@ _DENIALS = """
 """
 _NOT = frozenset(_DENIALS.split())
 _ELSEWHERE = {
-    "no": frozenset(["em", "na", "num", "numa", "uma", "eu", "meu", "minha", "foi"]),  # Portuguese
-    "sin": frozenset(["og", "och", "att", "han", "hun", "hon", "med", "til", "till", "er", "har"]),  # Danish, Swedish
+    "no": frozenset(["na", "num", "numa", "uma", "eu", "meu", "minha", "foi"]),  # Portuguese
+    "sin": frozenset(["og", "och", "att", "hun", "hon", "med", "til", "till", "er", "har"]),  # Danish, Swedish
     "mai": frozenset(["toi", "minh", "em", "anh", "ngay", "sang", "chieu"]),  # Vietnamese
     "pas": frozenset(["aku", "saya", "yang", "itu", "lagi"]),  # Indonesian
     "ne": frozenset(["ich", "hab", "habe", "ist", "und", "war", "bir", "bu", "ve"]),  # German as it is typed, Turkish

@@ -157,6 +157,7 @@ def test_nothing_ends_but_what_is_meant(memory: Memory, said: list[str], held: l
         ("バンドでベースを弾いています。", "ベースを弾いていることは忘れて。", []),
         ("ฉันเล่นเบสในวงดนตรี", "ลืมเรื่องที่ฉันเล่นเบสไปเลย", []),
         ("Ich spiele Bass.", "Danke dir! Vergiss bitte, dass ich Bass spiele. Bis morgen", ["Danke dir!"]),
+        ("Ich wohne in der Lindenstraße 5.", "Danke! Bitte vergiss meine Adresse, Lindenstraße 5.", ["Danke!"]),
     ],
 )
 def test_what_is_to_be_forgotten_goes_in_other_languages_too(
