@@ -93,7 +93,10 @@ def test_background_turns_survive_kill_9(tmp_path: Path) -> None:
         told.append(line(process))
         time.sleep(pause)
         process.send_signal(signal.SIGKILL)
-        told += [one for one in process.communicate()[0].split("\n")[:-1] if one]
+        with process:
+            assert process.stdout is not None
+            # not `communicate`, which forgets what was read ahead with the first line
+            told += process.stdout.read().split("\n")[:-1]
     with Memory(path) as memory:
         memory.flush()
         ops = {op.op_id for user in memory.users() for op in memory.history(user_id=user)}
