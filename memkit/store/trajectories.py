@@ -86,17 +86,17 @@ class Trajectories:
             low = high
 
     def _page(self, columns: Sequence[str] | None, low: int, high: int, user_id: str | None) -> Batch | None:
+        names = (
+            trajectories_schema().names if columns is None else list(columns)
+        )  # asked for by name: a lost one is told
         scope = [] if user_id is None else [equals("user_id", user_id)]
         where = every([above("seq", low), at_most("seq", high), *scope])
 
         def work(handle: Handle | None) -> Batch | None:
             if handle is None:
                 return None
-            query = handle.search().where(where)
-            if columns is not None:
-                query = query.select(list(dict.fromkeys([*columns, "seq"])))
-            found = query.to_arrow().sort_by("seq")
-            return found if columns is None or "seq" in columns else found.select(list(columns))
+            found = handle.search().where(where).select(list(dict.fromkeys([*names, "seq"]))).to_arrow().sort_by("seq")
+            return found if "seq" in names else found.select(names)
 
         return self._table.read(work)
 

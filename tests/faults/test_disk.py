@@ -1,16 +1,15 @@
 """A power cut, a kill and a failing call at any moment: what was acknowledged is there, what others said is whole, and
-what was erased is gone. Needs Linux and a C compiler. A failing run names its seed."""
+what was erased is gone. Needs Linux and a C compiler."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 import pytest
 
 from tests.faults import _power
 from tests.faults._disk import shim
-from tests.faults._tally import Tally
+from tests.faults._tally import SEED, Tally
 
 pytestmark = pytest.mark.skipif(shim() is None, reason="needs Linux and a C compiler (cc)")
 
@@ -26,6 +25,6 @@ pytestmark = pytest.mark.skipif(shim() is None, reason="needs Linux and a C comp
 def test_a_fault_at_any_moment_loses_nothing(family: Callable[[int, int], Tally], count: int) -> None:
     """On a disk that keeps the order of its writes. `python -m tests.bench trust` tries more of each, failing calls and
     disks that keep none: docs/promises.md tells what they find."""
-    found = family(count, random.randrange(2**32))
+    found = family(count, SEED)
     assert found.tried
     assert [one for one in found.broken if "strict state" not in one] == [], found.note

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from memkit import Memory
 from memkit.retrieval import parse_context
 from tests.faults import _poison as poison
+from tests.faults._tally import SEED
 
 
 def operations(*ops: dict[str, Any]) -> str:
@@ -20,7 +20,7 @@ def operations(*ops: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("count", [35, pytest.param(1_000, marks=pytest.mark.slow)])
 def test_an_obedient_manager_changes_nothing_that_the_user_said(tmp_path: Path, count: int) -> None:
-    found = poison.attack(tmp_path / "s", count, random.randrange(2**32))
+    found = poison.attack(tmp_path / "s", count, SEED)
     assert not found.broken, found.note
     assert found.counts["obeyed"] >= count
     assert found.counts["held"] >= count / 2

@@ -8,6 +8,7 @@ import pytest
 from memkit.errors import StoreDamaged, StoreUnreachable
 from memkit.models import Bank
 from memkit.store import Trajectories, TrajectoryRow
+from memkit.store.lance import connect
 from memkit.store.trajectories import record_of
 from tests.store._rows import START, file_lock
 
@@ -64,6 +65,15 @@ def test_maintenance_and_healing(table: Trajectories) -> None:
     min((folder / "_versions").glob("*.manifest")).write_bytes(b"")
     assert table.last_seq() == 29
     assert table.append([decision(29), decision(30)]) == 1
+
+
+def test_a_column_that_lost_its_name_is_told(table: Trajectories) -> None:
+    """A flipped byte in the manifest does this; the table opens, and nothing else fails."""
+    table.append([decision(1)])
+    connect(table.path).open_table("trajectories").alter_columns({"path": "logprobs", "rename": "logprgbs"})
+    assert [problem.what for problem in table.check()] == ["unreadable"]
+    with pytest.raises(StoreDamaged):
+        list(table.scan())
 
 
 def test_what_nothing_else_holds_is_not_healed_away_by_a_read(table: Trajectories) -> None:
