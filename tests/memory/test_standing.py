@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memkit import Memory
 from memkit.models import digest
 from memkit.retrieval.context import estimate_tokens
-from memkit.text import standing
+from memkit.text import diets, standing
 from memkit.text.standing import standing_part, stands
 
 ASKED = [
@@ -37,7 +37,21 @@ LANGUAGES = [
     "मुझे मूंगफली से एलर्जी है", "আমি নিরামিষ খাই", "ฉันแพ้ถั่ว", "我吃素", "私は卵アレルギーです", "저는 땅콩 알레르기가 있어요",
     "tôi ăn chay", "ben vejetaryenim", "jag är vegan",
     "In kilometers, please",
+    "I can't eat shellfish", "ich esse kein Fleisch", "no puedo comer mariscos", "je mange pas de viande",
+    "non mangio carne",
+    "não como porco", "ik eet geen vlees", "nie jem mięsa", "мне нельзя орехи", "jag äter inte kött", "en syö lihaa",
+    "et yemiyorum", "saya tidak makan daging", "tôi không ăn thịt", "我不吃肉", "肉は食べません", "새우를 못 먹어요",
+    "मैं मांस नहीं खाता", "أنا لا آكل اللحم", "אני לא אוכל בשר", "δεν τρώω κρέας", "ผมไม่กินหมู",
 ]  # fmt: skip
+WRITTEN = [
+    "User prefers to be called Jo", "User's preferred name is Jo", "User reacts badly to penicillin",
+    "User prefers answers in German", "Der Nutzer möchte Jo genannt werden",
+    "El usuario prefiere respuestas en español",
+    "L'utilisateur préfère qu'on l'appelle Jo", "Пользователь предпочитает короткие ответы", "用户希望被称为小李",
+    "ユーザーはジョーと呼ばれたい", "사용자는 짧은 답변을 선호한다", "Kullanıcı fıstık yiyemez",
+    "المستخدم لا يأكل اللحم",
+]  # fmt: skip
+"""As models word it."""
 CHAT = "today I saw film number {n} and walked {n} miles, it was fun"
 
 
@@ -66,7 +80,7 @@ def test_what_always_matters_is_there_whatever_is_asked(busy: Memory, number: in
     assert estimate_tokens(block) <= 300
 
 
-@pytest.mark.parametrize("said", LANGUAGES)
+@pytest.mark.parametrize("said", [*LANGUAGES, *WRITTEN])
 def test_it_is_recognised_in_many_languages(said: str) -> None:
     assert standing_part(f"{said}. ok") == f"{said}."
 
@@ -80,6 +94,13 @@ def test_it_is_recognised_in_many_languages(said: str) -> None:
         "he answered in a hurry",
         "my cat sleeps",
         "how far is it in miles, please?",
+        "User prefers to be called before nine",
+        "the restaurant cannot serve shellfish",
+        "I can't eat fish tonight",
+        "Je ne mange pas à midi et je cours",
+        "Ich esse heute nichts",
+        "User prefers answers to questions about Rome",
+        "Die Antwort auf die Bewerbung war kurz",
         "",
     ],
 )
@@ -165,4 +186,5 @@ def test_the_words_that_stand_change_with_an_edition_alone() -> None:
     """Editions mark by the same words for ever, or a log is not replayed as it was decided. Where this fails, see the
     top of `memkit.text.standing`."""
     tables = (standing._HEALTH, standing._DEAF, standing._CALLED, standing._ANSWERED, standing._ASKS, standing._OWN)
-    assert digest([table.pattern for table in tables])[:16] == "d506ecc53f7a94fe"
+    tables += (diets._NOT_EATEN, *diets._FOODS.values(), diets._FOR_NOW)
+    assert digest([table.pattern for table in tables])[:16] == "efc6ebc07716c2c4"
