@@ -108,18 +108,23 @@ _DENIALS = """
     not no never none nothing nobody nowhere neither nor without cannot dont doesnt didnt isnt arent wasnt werent wont
     cant couldnt wouldnt shouldnt havent hasnt hadnt aint nicht kein keine keinen keinem keiner nie niemals nichts ohne
     pas jamais rien aucun sans nunca jamas nada sin non mai niente senza nao nem sem niet geen nooit zonder inte aldrig
-    ingen ikke не нет никогда без ні nigdy bez ne nikdy degil hayir yok ei لا ليس لم لن नहीं नही मत לא אין
+    ingen ikke emme eivat не нет никогда без ні nigdy bez ne nikdy degil hayir yok ei لا ليس لم لن नहीं नही मत לא אין
 """
 _NOT = frozenset(_DENIALS.split())
-_ELSEWHERE = {
-    "no": frozenset(["na", "num", "numa", "uma", "eu", "meu", "minha", "foi"]),  # Portuguese
-    "sin": frozenset(["og", "och", "att", "hun", "hon", "med", "til", "till", "er", "har"]),  # Danish, Swedish
-    "mai": frozenset(["toi", "minh", "em", "anh", "ngay", "sang", "chieu"]),  # Vietnamese
-    "pas": frozenset(["aku", "saya", "yang", "itu", "lagi"]),  # Indonesian
-    "ne": frozenset(["ich", "hab", "habe", "ist", "und", "war", "bir", "bu", "ve"]),  # German as it is typed, Turkish
-    "ei": frozenset(["ich", "ein", "das", "ist", "und", "zum"]),  # German
-}
-"""Denials that are other words elsewhere, and words by which that language is known: beside them they deny nothing."""
+_ELSEWHERE_TABLE = """
+    no   na num numa uma eu meu minha foi fui moro mora morei trabalho trabalha estou estava estive fica ficou nasci
+    sin  og och att hun hon med til till er har
+    mai  toi minh em anh ngay sang chieu
+    pas  aku saya yang itu lagi
+    ne   ich hab habe haben wir der die das mit hat ist und war mal noch bir bu ve ha ho che di
+    ei   ich du ein das der die mit gern ist und zum
+"""
+_ELSEWHERE = {row[0]: frozenset(row[1:]) for row in map(str.split, _ELSEWHERE_TABLE.strip().splitlines())}
+"""Denials that are other words elsewhere, and words by which that language is known (Portuguese; Danish, Swedish;
+Vietnamese; Indonesian; German as it is typed, Turkish, Italian; German): beside them they deny nothing."""
+_FINNISH = "mina ma ole ollut syo juo voi tieda halua tykkaa pida osaa enaa koskaan saa jaksa"
+_BESIDE = {"en": frozenset(_FINNISH.split())}
+"""A little word of half of Europe that denies beside these alone."""
 _NOT_UNSPACED = re.compile("[不没沒無无未勿]|ない|ません|않|못|ไม่")
 
 
@@ -130,7 +135,8 @@ def denies(text: str) -> bool:
     found = pieces(text)
     said = {piece.replace("'", "") for piece in found}
     here = (word for word in said & _NOT if word not in _ELSEWHERE or said.isdisjoint(_ELSEWHERE[word]))
-    return any(piece.endswith("n't") for piece in found) or any(here)
+    beside = (word in said and not said.isdisjoint(others) for word, others in _BESIDE.items())
+    return any(piece.endswith("n't") for piece in found) or any(here) or any(beside)
 
 
 def date_words(at: datetime) -> str:

@@ -42,8 +42,7 @@ LANGUAGES = [
     "não como porco", "ik eet geen vlees", "nie jem mięsa", "мне нельзя орехи", "jag äter inte kött", "en syö lihaa",
     "et yemiyorum", "saya tidak makan daging", "tôi không ăn thịt", "我不吃肉", "肉は食べません", "새우를 못 먹어요",
     "मैं मांस नहीं खाता", "أنا لا آكل اللحم", "אני לא אוכל בשר", "δεν τρώω κρέας", "ผมไม่กินหมู",
-]  # fmt: skip
-WRITTEN = [
+    # as models word it
     "User prefers to be called Jo", "User's preferred name is Jo", "User reacts badly to penicillin",
     "User prefers answers in German", "Der Nutzer möchte Jo genannt werden",
     "El usuario prefiere respuestas en español",
@@ -51,7 +50,6 @@ WRITTEN = [
     "ユーザーはジョーと呼ばれたい", "사용자는 짧은 답변을 선호한다", "Kullanıcı fıstık yiyemez",
     "المستخدم لا يأكل اللحم",
 ]  # fmt: skip
-"""As models word it."""
 CHAT = "today I saw film number {n} and walked {n} miles, it was fun"
 
 
@@ -80,7 +78,7 @@ def test_what_always_matters_is_there_whatever_is_asked(busy: Memory, number: in
     assert estimate_tokens(block) <= 300
 
 
-@pytest.mark.parametrize("said", [*LANGUAGES, *WRITTEN])
+@pytest.mark.parametrize("said", LANGUAGES)
 def test_it_is_recognised_in_many_languages(said: str) -> None:
     assert standing_part(f"{said}. ok") == f"{said}."
 
