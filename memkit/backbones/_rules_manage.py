@@ -118,9 +118,15 @@ def decide(fact: str, known: Sequence[KnownMemory]) -> RuleDecision:
 def find_forgotten(wanted: str, known: Sequence[KnownMemory]) -> list[int]:
     """The memories that say all that is to be forgotten, the most similar first; `my birthday` is not my mother's."""
     gone, whose = content(wanted) - _ASIDE, _subject(f"{wanted.rstrip('.')} is")
-    said = [one for one in known if gone and gone <= content(one.text)]
+    said = [one for one in known if gone and gone <= content(one.text)] or _say_what_is_named(wanted, known)
     found = [one for one in said if _subject(one.text) == whose] or said
     return [one.handle for one in sorted(found, key=lambda one: (len(content(one.text)), one.handle))]
+
+
+def _say_what_is_named(wanted: str, known: Sequence[KnownMemory]) -> list[KnownMemory]:
+    """`my old address, Elm Street 5`: what comes behind the comma names it as well."""
+    parts = [content(part) for part in wanted.split(",")[1:]]
+    return [one for one in known if any(len(part) > 1 and part <= content(one.text) for part in parts)]
 
 
 _ASIDE = frozenset(stem(word) for word in "memory thing stuff everything anything detail info information said".split())

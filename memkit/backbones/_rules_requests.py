@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from memkit.backbones._rules_person import third_person
+from memkit.text.requests import asks_to_forget as is_request
 
 _FORGET = "asks to forget"
 _MEANT = "corrects"
@@ -14,7 +15,10 @@ _ASKING = (
     r"(?:(?:please|just|also|and|I meant|can you|could you|you can|I want you to|I'd like you to|now|ok|okay) ){0,3}"
 )
 _FROM_MEMORY = r"(?: (?:from|in|out of) (?:(?:your|the|my|our) )?(?:memory|memories|notes|records?|storage)\b)"
-_ALL_OF = r"(?:(?:everything|all|anything|what) (?:(?:that )?(?:you (?:know|remember)|I (?:said|told you|mentioned)) )?about )"
+_ALL_OF = (
+    r"(?:(?:everything|all|anything|what) (?:(?:that )?(?:you (?:know|remember)|I (?:said|told you|mentioned)) )?about "
+    r"|(?:that|the|this) (?:thing|stuff|bit|story) (?:about|with) )"
+)
 _FORGET_THIS = re.compile(
     rf"^{_ASKING}(?:forget (?:about |that |the fact that |{_ALL_OF})?|(?:delete|erase|remove|wipe|clear) {_ALL_OF})"
     rf"(?P<what>.{{2,300}}?){_FROM_MEMORY}?$",
@@ -25,6 +29,8 @@ _DELETE_THIS = re.compile(
     rf"(?P<what>.{{2,300}}?){_FROM_MEMORY}",
     re.IGNORECASE,
 )
+_DELETE_MINE = re.compile(rf"^{_ASKING}(?:delete|erase|remove|wipe|clear) (?P<what>my .{{2,60}})$", re.IGNORECASE)
+_POLITE = re.compile(r"(?:,? (?:please|pls|thanks|thank you|now|ok|okay))+$", re.IGNORECASE)
 _STOP_REMEMBERING = re.compile(
     rf"^{_ASKING}(?:stop remembering|don't remember|do not remember|don't keep|no longer remember)"
     r" (?:that |the fact that )?(?P<what>.{2,300})$",
@@ -173,7 +179,10 @@ def _titled(name: str) -> str:
 
 def forgetting(clause: str, name: str) -> str | None:
     """The request as a line for the manager: nothing that is ever stored."""
+    clause = _POLITE.sub("", clause)
     found = _DELETE_THIS.match(clause) or _FORGET_THIS.match(clause) or _STOP_REMEMBERING.match(clause)
+    if found is None and is_request(clause):
+        found = _DELETE_MINE.match(clause)
     if found is None or _NOTHING_NAMED.match(found["what"].strip()):
         return None
     return f"{name} {_FORGET}: {third_person(found['what'].strip(), name)}."

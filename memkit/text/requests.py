@@ -30,6 +30,31 @@ _FORGET = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
+_DELETE_MINE = re.compile(
+    r"""\b(?:delete|remove|erase|wipe|clear)\ my\b[^.;!?\n]{0,40}?\b(?:pin|code|password|passcode|passphrase|pass\ phrase|address
+      |phone(?:\ number)?|number|birthday|birth\ date|date\ of\ birth|card|iban|ssn)\b
+      (?![^.;!?\n]*\b(?:from|off|on|in|at)\ (?!(?:your|the)\ mem|mem|file))
+    | \b(?:lösche?|lösch\ mal|löschen\ sie|entferne?|entfernen\ sie)\ (?:bitte\ )?mein\w*\b[^.;!?\n]{0,40}?(?:pin|code|passwort|kennwort
+      |adresse|nummer|geburtstag|geburtsdatum|iban)\b
+    | \b(?:borra|elimina|quita|suprime)\ (?:por\ favor\ )?mis?\b[^.;!?\n]{0,40}?\b(?:pin|código|contraseña|clave|dirección|teléfono|número
+      |cumpleaños)\b
+    | \b(?:efface|supprime)[zr]?\ (?:s'il\ (?:te|vous)\ plaît\ )?(?:mon|ma|mes)\b[^.;!?\n]{0,40}?\b(?:pin|code|mot\ de\ passe|adresse|numéro
+      |téléphone|anniversaire)\b
+    | \b(?:cancella|elimina)\ (?:il\ |la\ )?mi[oa]\b[^.;!?\n]{0,40}?\b(?:pin|codice|password|indirizzo|numero|telefono|compleanno)\b
+    | \b(?:apag[ae]|apague|exclu[ai]|remov[ae])\ (?:o\ |a\ )?(?:meu|minha)\b[^.;!?\n]{0,40}?\b(?:pin|código|senha|endereço|número|telefone
+      |aniversário)\b
+    | \b(?:verwijder|wis)\ (?:alsjeblieft\ )?mijn\b[^.;!?\n]{0,40}?(?:pin|code|wachtwoord|adres|nummer|verjaardag)\b
+    | \b(?:usuń|skasuj|wymaż)\ (?:proszę\ )?m[oó]j\w*\b[^.;!?\n]{0,40}?\b(?:pin|kod|hasło|adres|numer|telefon|urodziny)\b
+    | \b(?:удали|сотри|убери)(?:те)?\ (?:пожалуйста\ )?мо[йюяеи]\w*\b[^.;!?\n]{0,40}?\b(?:пин|код|пароль|адрес|номер|телефон)\b
+    | \bmein\w*\b[^.;!?\n]{0,40}?(?:pin|code|passwort|kennwort|adresse|nummer)\ löschen\W*$
+    | (?:删除|删掉|刪除|刪掉)我的[^。；！？\n]{0,12}(?:密码|密碼|号码|號碼|地址|生日|电话|電話|卡号|卡號)
+    | (?:パスワード|暗証番号|番号|住所|誕生日|コード)を(?:削除|消去|消し)(?:して)?
+    | (?:비밀번호|번호|주소|생일|코드)\w?\ ?(?:삭제|지워)
+    | (?:şifre|parola|kod|numara|adres)\w*\ sil(?:in|iniz|er\ misin)?\b
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+"""One's own, and nothing but data. Whoever wants his account deleted, or a file, does not speak of the memory."""
 _LOOKED_AT = 400
 """Letters from the start, and before the end: a request begins with its verb, or ends with it."""
 _AT_THE_END = re.compile(
@@ -39,8 +64,9 @@ _AT_THE_END = re.compile(
 )
 """… where the verb comes last."""
 _MAY_ASK = re.compile(
-    r"forget|erase|wipe|delete|remove|remember|verg[ei]|glöm|glem|oubli|olvid|esque|dimentic|забудь|lösch|borra|efface"
-    r"|apag|scordat|cancella|удали|zapomnij|unut|unohda|ξ[εέ]χ|lupakan|quên|忘|잊어|भूल|انس|שכח|ลืม",
+    r"forget|erase|wipe|clear|delete|remove|remember|verg[ei]|glöm|glem|oubli|olvid|esque|dimentic|забудь|lösch|entfern"
+    r"|borra|elimina|quita|suprim|efface|apag|exclu|remov|scordat|cancella|verwijder|wis|удали|сотри|убери|zapomnij|usuń"
+    r"|skasuj|wymaż|unut|sil|unohda|ξ[εέ]χ|lupakan|quên|忘|删|刪|削除|消|잊어|삭제|지워|भूल|انس|שכח|ลืม",
     re.IGNORECASE,
 )
 
@@ -65,6 +91,8 @@ def request_in(text: str) -> str:
     for part in (text,) if len(text) <= 2 * _LOOKED_AT else (text[:_LOOKED_AT], text[-_LOOKED_AT:]):
         for sentence in sentences(part) if _MAY_ASK.search(part) else ():
             found = _FORGET.match(sentence)
+            if _DELETE_MINE.search(sentence):
+                return sentence
             if found and (
                 text.lstrip().startswith(sentence)
                 or _NAMES_IT.match(sentence, found.end())
@@ -84,6 +112,7 @@ def before_request(text: str) -> str:
 
 _ABOUT = re.compile(
     r"^.{0,60}?\b(?:(?:everything|anything|all|what(?:ever)?|that) (?:that )?(?:I|you)\b[^.,;!?\n]{0,40}? about"
+    r"|(?:that|the|this) (?:thing|stuff|bit|story) (?:about|with)"
     r"|(?:das|alles|was)\b[^.,;!?\n]{0,40}? (?:mit|über|von)|(?:wat|alles|dat)\b[^.,;!?\n]{0,40}? (?:over|met|van)"
     r"|(?:lo|todo)\b[^.,;!?\n]{0,40}? (?:de|del|sobre)|(?:o|tudo) (?:que|o)\b[^.,;!?\n]{0,40}? (?:sobre|da|do)"
     r"|ce que\b[^.,;!?\n]{0,40}? (?:sur|de)|(?:quello|tutto)\b[^.,;!?\n]{0,40}? (?:di|del|su|sul|sulla)"
@@ -91,6 +120,7 @@ _ABOUT = re.compile(
     r") (?P<what>[^.,;!?\n]+)",
     re.IGNORECASE | re.DOTALL,
 )
+_THE_THING = re.compile(r"\b(?:the|that) (?P<what>[^.,;!?\n]{2,40}?) (?:thing|stuff|story)\W*$", re.IGNORECASE)
 _LITTLE = """
     das dass mit über von der die den dem ich mein meine meinen meinem meiner bitte was alles gesagt habe hab
     dat de het ik mijn met wat van que el la los las lo mi mis en por favor me a eu o os as um meu minha em no na
@@ -112,10 +142,36 @@ _AROUND_UNSPACED = re.compile(
 """The same of scripts without blanks, at the ends of what a request names."""
 
 
+_DELETES = re.compile(
+    r"\b(?:delete|remove|erase|wipe|clear|lösch\w*|entfern\w*|borra|elimina|quita|suprime|efface[zr]?|supprime[zr]?|cancella|apag\w+"
+    r"|exclu\w+|remov\w+|verwijder|wis|usuń|skasuj|wymaż|удали\w*|сотри\w*|убери\w*|sil\w*)\b|删[除掉]|刪[除掉]|を(?:削除|消去|消し)(?:して)?|삭제|지워",
+    re.IGNORECASE,
+)
+_OWN_NOUN = re.compile(
+    r"(?:^|\W)(?P<my>my|mein\w*|mijn|mis?|mon|ma|mes|meus?|minhas?|mi[oae]|miei|mi(?:n|tt|na|ne)|moj\w*|mój|мо[йяюеёиї]\w*)"
+    r"\s+(?P<noun>\w{3,})(?:\W+(?:please|pls|now|bitte|alsjeblieft|por favor|proszę|пожалуйста))*\W*$",
+    re.IGNORECASE,
+)
+_OWN_ENDING = re.compile(r"\w{4,}(?:ni|[ıiuü]?m[ıiuü])\W*$", re.IGNORECASE)
+"""Finnish and Turkish, where what is one's own has an ending."""
+
+
+def own_noun(text: str) -> str:
+    """`forget my birthday` → `my birthday`; "" where a request does not end with one word of one's own."""
+    rest = after_request(text)
+    found = _OWN_NOUN.search(rest)
+    if found:
+        return f"{found['my']} {found['noun']}"
+    ends = _OWN_ENDING.fullmatch(rest.strip()) if re.search(r"\b(?:unut|unohda)\b", text, re.IGNORECASE) else None
+    return rest.strip() if ends else ""
+
+
 def after_request(text: str) -> str:
     """What comes after the verb of a request to forget, or before it where it comes last."""
     request = request_in(text)
-    if found := _FORGET.match(request):
+    if mine := _DELETE_MINE.search(request):
+        rest = _DELETES.sub(" ", mine[0])
+    elif found := _FORGET.match(request):
         rest = request[found.end() :]
     else:
         found = _AT_THE_END.search(request)
@@ -126,7 +182,8 @@ def after_request(text: str) -> str:
 
 def named_to_forget(text: str) -> str:
     """`Forget what I said about the metformin, it is private` → `the metformin`; "" where no such words name it."""
-    found = _ABOUT.match(request_in(text) or text[:_LOOKED_AT])
+    request = request_in(text) or text[:_LOOKED_AT]
+    found = _ABOUT.match(request) or _THE_THING.search(request)
     return found["what"] if found else ""
 
 

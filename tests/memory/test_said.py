@@ -118,6 +118,13 @@ def test_what_is_to_be_forgotten_is_gone_and_named_and_the_request_is_not_served
             ["User's mum's birthday is june 9."],
         ),
         (["forget about my ex", "forget it, lets talk about lunch"], []),
+        (["My garage PIN is 4408", "I live in Oslo", "ok, done. Delete my garage PIN please"], ["User lives in Oslo."]),
+        (["I live at Elm Street 5.", "I like tea", "forget my old address, Elm Street 5"], ["User likes tea."]),
+        (["My boss is a jerk", "erase that thing about my boss"], []),
+        (
+            ["My phone number is 555 1234", "remove my phone number from the invoice"],
+            ["User's phone number is 555 1234."],
+        ),
         (
             ["I enjoy a good book", "I still love to get lost in good books"],
             ["User enjoys a good book.", "User still loves to get lost in good books."],
@@ -158,6 +165,18 @@ def test_nothing_ends_but_what_is_meant(memory: Memory, said: list[str], held: l
         ("ฉันเล่นเบสในวงดนตรี", "ลืมเรื่องที่ฉันเล่นเบสไปเลย", []),
         ("Ich spiele Bass.", "Danke dir! Vergiss bitte, dass ich Bass spiele. Bis morgen", ["Danke dir!"]),
         ("Ich wohne in der Lindenstraße 5.", "Danke! Bitte vergiss meine Adresse, Lindenstraße 5.", ["Danke!"]),
+        (
+            "Mein Garagencode ist 4408. Der Code meiner Mutter ist 1.",
+            "Lösch bitte meinen Garagencode.",
+            ["Der Code meiner Mutter ist 1."],
+        ),
+        ("Mi código del garaje es 4408.", "borra mi código del garaje", []),
+        ("Мой код от гаража 4408.", "удали мой код от гаража", []),
+        ("我的车库密码是4408。", "删除我的车库密码", []),
+        ("ガレージの暗証番号は4408です。", "ガレージの暗証番号を削除して", []),
+        ("Doğum günüm 3 Mayıs. Annemin doğum günü 4 Haziran.", "doğum günümü unut", []),
+        ("Puhelinnumeroni on 0401234567.", "unohda puhelinnumeroni", []),
+        ("제 전화번호는 010-1234-5678이에요.", "제 전화번호를 잊어줘", []),
     ],
 )
 def test_what_is_to_be_forgotten_goes_in_other_languages_too(
