@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from memkit.errors import StoreClosed
 from memkit.inputs import verb, wrong_verb
-from memkit.memory import Decisions, Memory, Ops, ParkedTurns, Records
+from memkit.memory import Decisions, Memory, Ops, Records
 from memkit.models import Kind, MemoryRecord, Op
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page, PruneReceipt
 from memkit.runtime.read_request import AS_OF
-from memkit.upkeep import Names, Problems
+from memkit.upkeep import Names, ParkedTurns, Problems
 
 if TYPE_CHECKING:
     from memkit.adapters import AdapterSet

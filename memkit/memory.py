@@ -12,9 +12,8 @@ from memkit.config import Config
 from memkit.errors import NotFound
 from memkit.inputs import optional_id, scope_id, text_of, verb, whole_number
 from memkit.models import Bank, Kind, MemoryRecord, Op
-from memkit.results import AddResult, Answer, ContextBlock, Hits, Page, ParkedTurn
+from memkit.results import AddResult, Answer, ContextBlock, Hits, Page
 from memkit.runtime import care, erasure, lessons, pruning, writes
-from memkit.runtime.held import HeldChanges
 from memkit.runtime.read_request import AS_OF, ReadRequest
 from memkit.runtime.runtime import Runtime
 from memkit.seams.clock import Clock, Ids
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 Ops = list[Op]
 Records = list[MemoryRecord]
 Decisions = list[care.ToldDecision]
-ParkedTurns = list[ParkedTurn]
 
 
 class Memory(Upkeep):
@@ -389,26 +387,6 @@ class Memory(Upkeep):
         from memkit.runtime.open_bank import OpenBank
 
         return OpenBank(self._runtime.alive(), self._bank(user_id, agent_id))
-
-    @verb
-    def parked(self, *, user_id: str | None = None) -> ParkedTurns:
-        """Turns that are kept but could not be decided, with their reasons."""
-        return care.list_parked(self._runtime.alive(), None if user_id is None else scope_id(user_id, "user_id"))
-
-    @verb
-    def retry(self, trace_ids: Iterable[str] | None = None, *, user_id: str | None = None, wait: bool = True) -> int:
-        """Decide parked turns again: all of them, those named, or one user's. Returns how many."""
-        return care.retry(self._runtime.alive(), trace_ids, user_id, wait)
-
-    @property
-    def held(self) -> HeldChanges:
-        """What models asked for on the words of tools, documents or assistants, against what the user said."""
-        return HeldChanges(self._runtime.alive())
-
-    @verb
-    def trainable(self, value: bool, *, user_id: str, agent_id: str | None = None) -> None:
-        """Whether this user's decisions may be trained on (they may, unless switched off)."""
-        care.set_trainable(self._runtime.alive(), self._bank(user_id, agent_id), agent_id, value)
 
     def close(self) -> None:
         """Drain and close. Safe to call twice."""

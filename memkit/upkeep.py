@@ -1,4 +1,5 @@
-"""The verbs that are about a store as a whole, or about everything of a user: what `Memory` has beside its own."""
+"""The verbs that are about a store as a whole, about everything of a user, or about what waits for a decision: what
+`Memory` has beside its own."""
 
 from __future__ import annotations
 
@@ -6,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memkit.inputs import path_of, scope_id, verb
-from memkit.models import SPACE
-from memkit.results import EraseReceipt, Imported, Problem, PruneReceipt
+from memkit.inputs import optional_id, path_of, scope_id, verb
+from memkit.models import SPACE, Bank
+from memkit.results import EraseReceipt, Imported, ParkedTurn, Problem, PruneReceipt
 from memkit.runtime import care, erasure, writes
+from memkit.runtime.held import HeldChanges
 
 if TYPE_CHECKING:
     from memkit.runtime.runtime import Runtime
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 Names = list[str]
 Problems = list[Problem]
+ParkedTurns = list[ParkedTurn]
 
 
 class Upkeep:
@@ -91,3 +94,28 @@ class Upkeep:
         """Check journal, projection and adapters against each other; repair rebuilds LanceDB from the journal.
         keep_turns: also make searchable what was said to a version that kept no words, but for what has ended since."""
         return care.doctor(self._runtime.alive(), repair=repair, reembed=reembed, keep_turns=keep_turns)
+
+    @verb
+    def parked(self, *, user_id: str | None = None) -> ParkedTurns:
+        """Turns that are kept but could not be decided, with their reasons."""
+        return care.list_parked(self._runtime.alive(), None if user_id is None else scope_id(user_id, "user_id"))
+
+    @verb
+    def retry(self, trace_ids: Iterable[str] | None = None, *, user_id: str | None = None, wait: bool = True) -> int:
+        """Decide parked turns again: all of them, those named, or one user's. Returns how many."""
+        return care.retry(self._runtime.alive(), trace_ids, user_id, wait)
+
+    @property
+    def held(self) -> HeldChanges:
+        """What models asked for on the words of tools, documents or assistants, against what the user said."""
+        return HeldChanges(self._runtime.alive())
+
+    @verb
+    def trainable(self, value: bool, *, user_id: str, agent_id: str | None = None) -> None:
+        """Whether this user's decisions may be trained on (they may, unless switched off)."""
+        care.set_trainable(
+            self._runtime.alive(),
+            Bank(scope_id(user_id, "user_id"), optional_id(agent_id, "agent_id")),
+            agent_id,
+            value,
+        )
