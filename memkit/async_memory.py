@@ -115,6 +115,29 @@ class AsyncMemory:
         )
 
     @verb
+    async def add_document(
+        self,
+        source: str | Path,
+        *,
+        user_id: str,
+        agent_id: str | None = None,
+        name: str | None = None,
+        at: datetime | str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        expires_at: datetime | str | None = None,
+    ) -> AddResult:
+        return await self._run(
+            self._memory.add_document,
+            source,
+            user_id=user_id,
+            agent_id=agent_id,
+            name=name,
+            at=at,
+            metadata=metadata,
+            expires_at=expires_at,
+        )
+
+    @verb
     async def update(
         self,
         id: str,

@@ -13,7 +13,7 @@ from memkit.errors import NotFound
 from memkit.inputs import optional_id, scope_id, text_of, verb, whole_number
 from memkit.models import Bank, Kind, MemoryRecord, Op
 from memkit.results import AddResult, Answer, ContextBlock, Hits, Page
-from memkit.runtime import care, erasure, lessons, pruning, writes
+from memkit.runtime import care, documents, erasure, lessons, pruning, writes
 from memkit.runtime.read_request import AS_OF, ReadRequest
 from memkit.runtime.runtime import Runtime
 from memkit.seams.clock import Clock, Ids
@@ -167,6 +167,27 @@ class Memory(Upkeep):
             metadata=metadata,
             idempotency_key=idempotency_key,
             wait=wait,
+        )
+
+    @verb
+    def add_document(
+        self,
+        source: str | Path,
+        *,
+        user_id: str,
+        agent_id: str | None = None,
+        name: str | None = None,
+        at: datetime | str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        expires_at: datetime | str | None = None,
+    ) -> AddResult:
+        """Make a document findable: the Path of a text, Markdown, HTML or PDF file (`memkit[pdf]`), or its text and a
+        `name`. It is kept in passages of origin `document`, each with its place (`heading`, `page`) in the metadata;
+        nothing in it becomes a fact about the user. A document of the same name is replaced: what did not change
+        stays."""
+        bank = self._bank(user_id, agent_id)
+        return documents.add_document(
+            self._runtime.alive(), source, bank=bank, name=name, at=at, metadata=metadata, expires_at=expires_at
         )
 
     @verb

@@ -31,6 +31,7 @@ _NEEDS: dict[str, Right] = {
     "decisions": "read",
     "observe": "read",
     "add": "write",
+    "add_document": "write",
     "learn": "write",
     "pin": "write",
     "delete": "write",

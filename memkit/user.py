@@ -9,7 +9,9 @@ from typing import Any
 from memkit.errors import InvalidScope
 from memkit.inputs import wrong_verb
 
-_WITH_AGENT = frozenset({"add", "learn", "search", "context", "answer", "list", "delete_all", "profile", "trainable"})
+_WITH_AGENT = frozenset(
+    {"add", "add_document", "learn", "search", "context", "answer", "list", "delete_all", "profile", "trainable"}
+)
 _SCOPED = _WITH_AGENT | {
     "get",
     "update",

@@ -226,7 +226,7 @@ def declared(*extras: str) -> set[str]:
 @pytest.mark.parametrize(
     ("folder", "extras"),
     [
-        ("memkit", ["local", "minilm", "postgres", "litellm"]),
+        ("memkit", ["local", "minilm", "pdf", "postgres", "litellm"]),
         ("memkit_train", ["train", "local", "minilm"]),
         ("tests", ["dev", "local", "minilm", "train", "plugs"]),
     ],

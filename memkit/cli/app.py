@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from memkit.cli import adapters, copies, held, look, schema, servers, show
+from memkit.cli import adapters, copies, documents, held, look, schema, servers, show
 from memkit.cli.opening import is_there, open_store, there
 from memkit.cli.servers import DEFAULT_STORE, Store
 from memkit.errors import InvalidInput
@@ -25,7 +25,7 @@ app = typer.Typer(
 )
 app.add_typer(adapters.app, name="adapters")
 _COPIES = copies.backup, copies.restore, copies.prune, copies.move, copies.recover
-_OTHERS = *_COPIES, servers.serve, servers.proxy, servers.ui, look.users, look.why, held.release
+_OTHERS = *_COPIES, servers.serve, servers.proxy, servers.ui, look.users, look.why, held.release, documents.add_document
 for command in _OTHERS:
     app.command()(command)
 app.command("held")(held.list_held)

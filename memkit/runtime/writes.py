@@ -53,7 +53,7 @@ def add(
 ) -> AddResult:
     intake = make_intake(runtime, raw, bank, session_id, at, metadata, idempotency_key, infer, expires_at, keep_turns)
     if not infer:
-        accepted = runtime.journal.accept(intake, drafts=[_episode(turn, intake) for turn in intake.turns])
+        accepted = runtime.journal.accept(intake, drafts=[episode(turn, intake) for turn in intake.turns])
         _followed(runtime, accepted)
         runtime.note_applied(bank, accepted.ops)
         return AddResult(
@@ -127,7 +127,7 @@ def _adopt_one(runtime: Runtime, raw: Mapping[str, Any]) -> int:
         None,
     )
     turn = replace(intake.turns[0], origin="import")
-    draft = replace(_episode(turn, intake), kind=raw.get("kind", "fact"))
+    draft = replace(episode(turn, intake), kind=raw.get("kind", "fact"))
     if draft.kind == "fact":
         draft = replace(draft, content_salt="")
     accepted = runtime.journal.accept(replace(intake, turns=(turn,)), drafts=[draft])
@@ -344,9 +344,11 @@ def make_intake(
     infer: bool,
     expires_at: datetime | str | None,
     keep_turns: str | None,
+    *,
+    max_messages: int | None = None,
 ) -> Intake:
     config, now = runtime.config, runtime.clock.now()
-    said = messages(raw, max_bytes=config.max_message_bytes, max_messages=config.max_messages)
+    said = messages(raw, max_bytes=config.max_message_bytes, max_messages=max_messages or config.max_messages)
     told = None if at is None else aware(at, "at")
     times = accumulate((one.at or told for one in said), lambda last, own: own or last)
     extra = _metadata(runtime, metadata, bank)
@@ -392,7 +394,7 @@ def _metadata(runtime: Runtime, given: Mapping[str, Any] | None, bank: Bank) -> 
     return json_object(redacted_values(runtime.redact, "", found), "metadata", limit) | by
 
 
-def _episode(turn: Turn, intake: Intake) -> OpDraft:
+def episode(turn: Turn, intake: Intake) -> OpDraft:
     """The turn as it is. The salt keeps the same words of another time or speaker apart; said again with no time of
     its own, it is the same episode."""
     salt = digest([turn.speaker or turn.role, turn.at if turn.at_given else None, turn.session_id, dict(turn.metadata)])

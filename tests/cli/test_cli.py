@@ -32,6 +32,17 @@ def ok(*args: str, cwd: Path) -> Any:
     return json.loads(out)
 
 
+def test_a_document_is_added_at_the_terminal_and_replaced(tmp_path: Path) -> None:
+    (tmp_path / "handbook.md").write_text("# Refunds\nMoney is sent back in 14 days.")
+    assert ok("add-document", "handbook.md", "-u", "ana", cwd=tmp_path)["ops"]
+    code, out, _ = memkit("add-document", "handbook.md", "-u", "ana", cwd=tmp_path)
+    assert (code, "as it was" in out) == (0, True)
+    (hit, *_) = ok("search", "when is money sent back?", "-u", "ana", cwd=tmp_path)["hits"]
+    assert hit["memory"]["metadata"] == {"document": "handbook.md", "heading": "Refunds"}
+    code, _, err = memkit("add-document", "gone.md", "-u", "ana", cwd=tmp_path)
+    assert (code, "gone.md" in err) == (2, True)
+
+
 def test_a_sitting_at_the_terminal(tmp_path: Path) -> None:
     code, out, _ = memkit("add", "I live in Oslo.", "-u", "ana", cwd=tmp_path)
     assert code == 0
