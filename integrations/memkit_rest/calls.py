@@ -9,7 +9,7 @@ from typing import Any
 
 from memkit import Memory, __version__
 from memkit.errors import InvalidInput
-from memkit_rest import wire
+from memkit_rest import spaces, wire
 from memkit_rest.wire import Wire, without_none
 
 BASE = "/memkit/v1"
@@ -34,6 +34,8 @@ class Offer:
     keyed: bool = False
     """Takes an Idempotency-Key."""
     streams: bool = False
+    of_spaces: bool = False
+    """About a space itself, and who may do what there."""
 
     @property
     def in_body(self) -> bool:
@@ -45,26 +47,34 @@ def _add(memory: Memory, asked: wire.AddRequest, key: str | None = None) -> wire
         messages: Any = asked.messages
     else:
         messages = [said.model_dump(exclude_unset=True) for said in asked.messages]
-    options = without_none(asked.model_dump(exclude={"messages"}))
+    options = _options(asked, "messages")
     return wire.Added.of(memory.add(messages, idempotency_key=key, **options))
 
 
+def _add_document(memory: Memory, asked: wire.DocumentRequest) -> wire.Added:
+    return wire.Added.of(memory.add_document(asked.text, **_options(asked, "text")))
+
+
 def _search(memory: Memory, asked: wire.SearchRequest) -> wire.HitList:
-    options = without_none(asked.model_dump(exclude={"query", "sources"}))
+    if asked.spaces is not None:
+        return spaces.search(memory, asked)
+    options = _options(asked, "query", "sources")
     return wire.HitList.of(memory.search(asked.query, expand="sources" if asked.sources else None, **options))
 
 
 def _context(memory: Memory, asked: wire.ContextRequest) -> wire.ContextShown:
-    return wire.ContextShown.of(memory.context(asked.query, **without_none(asked.model_dump(exclude={"query"}))))
+    if asked.spaces is not None:
+        return spaces.context(memory, asked)
+    return wire.ContextShown.of(memory.context(asked.query, **_options(asked, "query")))
 
 
 def _answer(memory: Memory, asked: wire.AnswerRequest) -> wire.AnswerShown:
-    options = without_none(asked.model_dump(exclude={"question", "stream"}))
+    options = _options(asked, "question", "stream")
     return wire.AnswerShown.of(memory.answer(asked.question, **options))
 
 
 def _list(memory: Memory, asked: wire.ListRequest) -> wire.MemoryPage:
-    return wire.MemoryPage.of(memory.list(**without_none(asked.model_dump())))
+    return wire.MemoryPage.of(memory.list(**_options(asked)))
 
 
 def _get(memory: Memory, asked: wire.OneRequest) -> wire.MemoryShown:
@@ -114,7 +124,7 @@ def _observe(memory: Memory, asked: wire.ObserveRequest) -> wire.Observed:
 
 
 def _feedback(memory: Memory, asked: wire.FeedbackRequest) -> wire.Noted:
-    options = asked.model_dump(exclude={"trace_id", "user_id", "agent_id"})
+    options = _options(asked, "trace_id", "user_id", "agent_id")
     return wire.Noted(feedback_id=memory.feedback(asked.trace_id, user_id=_user(asked), **options))
 
 
@@ -151,6 +161,11 @@ def _health(_: Memory, __: wire.Nothing) -> wire.ServiceHealth:
     return wire.ServiceHealth(status="ok", version=__version__)
 
 
+def _options(asked: wire.Scoped, *beside: str) -> dict[str, Any]:
+    """What is passed on by its name; where it is done is settled already."""
+    return without_none(asked.model_dump(exclude={"space", "role", "spaces", *beside}))
+
+
 def _user(asked: wire.Scoped) -> str:
     assert asked.user_id is not None, "the service fills it in"
     return asked.user_id
@@ -158,6 +173,16 @@ def _user(asked: wire.Scoped) -> str:
 
 CALLS = (
     Offer("POST", "/add", "add", "Remember what was said.", wire.AddRequest, wire.Added, _add, writes=True, keyed=True),
+    Offer(
+        "POST",
+        "/documents",
+        "addDocument",
+        "Make a document findable, or replace the one of its name.",
+        wire.DocumentRequest,
+        wire.Added,
+        _add_document,
+        writes=True,
+    ),
     Offer("POST", "/search", "search", "The best memories for a query.", wire.SearchRequest, wire.HitList, _search),
     Offer(
         "POST", "/context", "context", "A block to put into a prompt.", wire.ContextRequest, wire.ContextShown, _context
@@ -196,6 +221,57 @@ CALLS = (
         "GET", "/decisions", "decisions", "How it was decided.", wire.DecisionsRequest, wire.DecisionList, _decisions
     ),
     Offer("POST", "/erase", "erase", "Destroy. Cannot be undone.", wire.EraseRequest, wire.Erased, _erase, writes=True),
+    Offer(
+        "GET", "/spaces", "spaces", "Spaces that may be read.", wire.Scoped, spaces.Spaces, spaces.find, of_spaces=True
+    ),
+    Offer(
+        "POST",
+        "/spaces",
+        "createSpace",
+        "A new space.",
+        wire.Scoped,
+        spaces.Spaces,
+        spaces.create,
+        True,
+        of_spaces=True,
+    ),
+    Offer("GET", "/grants", "grants", "Who may do what.", wire.Scoped, spaces.Grants, spaces.grants, of_spaces=True),
+    Offer(
+        "POST", "/grants", "grant", "Allow it.", spaces.GrantRequest, spaces.Grants, spaces.grant, True, of_spaces=True
+    ),
+    Offer(
+        "POST",
+        "/revoke",
+        "revoke",
+        "Take rights back.",
+        spaces.RightsRequest,
+        spaces.Grants,
+        spaces.revoke,
+        True,
+        of_spaces=True,
+    ),
+    Offer(
+        "POST",
+        "/promote",
+        "promote",
+        "Take a memory into a space.",
+        spaces.PromoteRequest,
+        wire.MemoryShown,
+        spaces.promote,
+        True,
+        of_spaces=True,
+    ),
+    Offer(
+        "POST",
+        "/forget",
+        "forget",
+        "Destroy it with its copies.",
+        spaces.ForgetRequest,
+        wire.Erased,
+        spaces.forget,
+        True,
+        of_spaces=True,
+    ),
     Offer("GET", "/users", "users", "Who has memories.", wire.UsersRequest, wire.Users, _users, for_apps=True),
     Offer("GET", "/health", "health", "Whether it serves.", wire.Nothing, wire.ServiceHealth, _health, is_open=True),
 )

@@ -23,6 +23,7 @@ from memkit_rest import mem0, watched
 from memkit_rest.callers import Rate, refuse_beyond_agent, settle_scope
 from memkit_rest.calls import BASE, CALLS, Offer
 from memkit_rest.openapi import describe
+from memkit_rest.spaces import InSpace, refuse_in_spaces
 from memkit_rest.wire import AnswerRequest, Scoped, Wire
 
 T = TypeVar("T")
@@ -93,13 +94,17 @@ def _endpoint(service: Service, call: Offer) -> Callable[[Request], Any]:
         if call.for_apps and not who.is_app:
             raise Declined(403, "the call is about all users, and the token is one user's", fix="use an app's token")
         asked = await _read(service, request, call)
+        memory: Any = service.memory
         if isinstance(asked, Scoped):
             asked.user_id, asked.agent_id = settle_scope(who, asked.user_id, asked.agent_id)
+            refuse_in_spaces(who, asked, of_spaces=call.of_spaces)
+            if asked.space is not None and not call.of_spaces:
+                memory = InSpace(service.memory, asked)
         key = {"key": request.headers.get("idempotency-key")} if call.keyed else {}
 
         def act() -> Wire:
             refuse_beyond_agent(service.memory, who, call.name, asked)
-            return call.act(service.memory, asked, **key)
+            return call.act(memory, asked, **key)
 
         if isinstance(asked, AnswerRequest) and asked.stream:
             return StreamingResponse(_events(service, act), media_type="text/event-stream")

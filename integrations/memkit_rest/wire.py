@@ -13,6 +13,9 @@ from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hit, H
 
 Kinds = list[Literal["fact", "turn", "episode"]]
 Named = Annotated[str, Field(min_length=1)]
+Spaces = Annotated[
+    list[str], Field(description="Over the user's own memories and all spaces that may be read ([]), or over these.")
+]
 """A text or an id that says something."""
 
 
@@ -23,6 +26,8 @@ class Wire(BaseModel):
 class Scoped(Wire):
     user_id: str | None = Field(None, description="Whose memories. A token of one user needs none and admits no other.")
     agent_id: str | None = Field(None, description="Narrows to one agent of the user.")
+    space: str | None = Field(None, description="In this space, as the user: what a grant allows.")
+    role: str | None = Field(None, description="In which role the user calls in spaces; an app's token may say so.")
 
     def scope(self) -> JSON:
         return {"user_id": self.user_id, "agent_id": self.agent_id}
@@ -39,6 +44,14 @@ class MessageGiven(Wire):
     content: str | list[Any] | None = None
     name: str | None = None
     at: str | None = Field(None, description="When it was said, where it was not when the others were.")
+
+
+class DocumentRequest(Scoped):
+    name: Named
+    text: str = Field(description="Read as Markdown or HTML where the name ends in .md or .html.")
+    at: str | None = None
+    metadata: dict[str, Any] | None = None
+    expires_at: str | None = None
 
 
 class AddRequest(Scoped):
@@ -65,6 +78,7 @@ class SearchRequest(_Reading):
     k: int = Field(10, ge=1, description="As many as the store allows: 200, unless it was opened otherwise.")
     kinds: Kinds | None = None
     min_score: float | None = None
+    spaces: Spaces | None = None
     sources: bool = Field(False, description="With the turns that each memory was drawn from.")
 
 
@@ -73,6 +87,7 @@ class ContextRequest(_Reading):
     max_tokens: int = Field(800, ge=1, le=1_000_000)
     kinds: Kinds | None = None
     min_score: float | None = None
+    spaces: Spaces | None = None
 
 
 class AnswerRequest(_Reading):

@@ -96,6 +96,59 @@ def test_not_even_an_app_reaches_a_space(web: TestClient, memory: Memory) -> Non
     assert "team-a" not in call(web, "GET", "/users").text
 
 
+def test_a_space_is_reached_as_somebody_who_was_allowed_to(web: TestClient) -> None:
+    def status(method: str, path: str, body: dict[str, Any], token: str = APP) -> int:
+        options: dict[str, Any] = {"body": body} if method in ("POST", "PATCH") else {"params": body}
+        return call(web, method, path, token=token, **options).status_code
+
+    in_team = {"space": "team-b"}
+    assert call(web, "POST", "/spaces", in_team, ANA).json() == {"spaces": ["team-b"]}
+    said = call(web, "POST", "/add", {"messages": "The staging server is called heron.", **in_team}, ANA).json()
+    asked = {"query": "What is the staging server called?"}
+    for method, path, body in (
+        ("POST", "/search", asked),
+        ("POST", "/context", asked),
+        ("GET", "/memories", {}),
+        ("GET", "/history", {}),
+        ("GET", "/grants", {}),
+        ("POST", "/add", {"messages": "x"}),
+        ("POST", "/grants", {"rights": ["read"], "to": "bo"}),
+        ("POST", "/forget", {"words": "heron"}),
+        ("POST", "/erase", {"everything": True}),
+    ):
+        assert status(method, path, {**body, **in_team}, BO) == 403, path
+        assert status(method, path, {**body, "space": "no-such-space"}, BO) == 403, path
+    granted = call(web, "POST", "/grants", {"rights": ["read"], "to": "bo", **in_team}, ANA).json()["grants"]
+    assert {"right": "read", "to": "bo", "is_role": False, "until": None} in granted
+    assert "heron" in call(web, "POST", "/search", {**asked, **in_team}, BO).json()["hits"][0]["memory"]["text"]
+    assert "heron" in call(web, "POST", "/context", {**asked, "spaces": []}, BO).json()["text"]
+    assert call(web, "GET", "/spaces", token=BO).json() == {"spaces": ["team-b"]}
+    assert status("POST", "/add", {"messages": "x", **in_team}, BO) == 403
+    assert status("POST", "/search", {**asked, **in_team, "role": "legal"}, BO) == 403
+    assert status("POST", "/search", {**asked, **in_team}, CODER) == 403
+    assert status("POST", "/spaces", {"space": "c"}, READER) == 403
+    call(web, "POST", "/grants", {"rights": ["read"], "to_role": "legal", **in_team}, ANA)
+    assert status("POST", "/search", {**asked, **in_team, "user_id": "sofia"}) == 403
+    assert status("POST", "/search", {**asked, **in_team, "user_id": "sofia", "role": "legal"}) == 200
+    call(web, "POST", "/revoke", {"rights": [], "to": "bo", **in_team}, ANA)
+    assert status("POST", "/search", {**asked, **in_team}, BO) == 403
+    mine = call(web, "POST", "/add", {"messages": "I like rye bread."}, ANA).json()["ops"][0]["memory_id"]
+    copied = call(web, "POST", "/promote", {"id": mine, **in_team}, ANA).json()
+    assert (copied["text"], copied["id"] != mine) == ("User likes rye bread.", True)
+    memory_id = said["turns"][0]["turn_id"]
+    assert call(web, "POST", "/forget", {"id": memory_id, **in_team}, ANA).json()["counts"]
+    assert status("GET", f"/memories/{memory_id}", in_team, ANA) == 404
+    assert status("POST", "/erase", {"everything": True, **in_team}, ANA) == 200
+    assert call(web, "GET", "/spaces", token=ANA).json() == {"spaces": ["team-a"]}
+
+
+def test_a_document_is_found_with_its_place(web: TestClient) -> None:
+    given = {"user_id": "dora", "name": "handbook.md", "text": "# Refunds\nMoney is sent back in 14 days."}
+    assert call(web, "POST", "/documents", given).json()["status"] == "applied"
+    (hit,) = call(web, "POST", "/search", {"user_id": "dora", "query": "when is money sent back?"}).json()["hits"]
+    assert hit["memory"]["metadata"] == {"document": "handbook.md", "heading": "Refunds"}
+
+
 def test_a_service_that_is_told_to_stop_closes_its_store(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "memkit", "serve", "--rest", "--port", "0", "--store", tmp_path / "m"]
     environ = {**os.environ, "MEMKIT_TOKEN": APP}
@@ -260,7 +313,7 @@ def test_tokens_of_apps_are_for_servers_that_take_them(tmp_path: Path) -> None:
 def test_every_answer_is_as_described(web: TestClient) -> None:
     described = describe()
     ids = [operation["operationId"] for verbs in described["paths"].values() for operation in verbs.values()]
-    assert len(ids) == len(set(ids)) == 20
+    assert len(ids) == len(set(ids)) == 28
     assert web.get("/openapi.json").json() == described
     named = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(described)))
     assert named == set(described["components"]["schemas"])

@@ -24,6 +24,10 @@ export interface AddRequest {
   user_id?: string | null;
   /** Narrows to one agent of the user. */
   agent_id?: string | null;
+  /** In this space, as the user: what a grant allows. */
+  space?: string | null;
+  /** In which role the user calls in spaces; an app's token may say so. */
+  role?: string | null;
   /** What was said: a text, or messages as chat APIs have them. */
   messages: string | MessageGiven[];
   session_id?: string | null;
@@ -54,6 +58,10 @@ export interface AnswerRequest {
   user_id?: string | null;
   /** Narrows to one agent of the user. */
   agent_id?: string | null;
+  /** In this space, as the user: what a grant allows. */
+  space?: string | null;
+  /** In which role the user calls in spaces; an app's token may say so. */
+  role?: string | null;
   session_id?: string | null;
   /** Conditions on columns or `metadata.a.b`; see the guide. */
   filters?: Record<string, unknown> | null;
@@ -77,6 +85,10 @@ export interface ContextRequest {
   user_id?: string | null;
   /** Narrows to one agent of the user. */
   agent_id?: string | null;
+  /** In this space, as the user: what a grant allows. */
+  space?: string | null;
+  /** In which role the user calls in spaces; an app's token may say so. */
+  role?: string | null;
   session_id?: string | null;
   /** Conditions on columns or `metadata.a.b`; see the guide. */
   filters?: Record<string, unknown> | null;
@@ -86,6 +98,7 @@ export interface ContextRequest {
   max_tokens?: number;
   kinds?: ("fact" | "turn" | "episode")[] | null;
   min_score?: number | null;
+  spaces?: string[] | null;
 }
 
 export interface ContextShown {
@@ -104,11 +117,32 @@ export interface DecisionList {
   decisions: (Record<string, unknown>)[];
 }
 
+export interface DocumentRequest {
+  /** Whose memories. A token of one user needs none and admits no other. */
+  user_id?: string | null;
+  /** Narrows to one agent of the user. */
+  agent_id?: string | null;
+  /** In this space, as the user: what a grant allows. */
+  space?: string | null;
+  /** In which role the user calls in spaces; an app's token may say so. */
+  role?: string | null;
+  name: string;
+  /** Read as Markdown or HTML where the name ends in .md or .html. */
+  text: string;
+  at?: string | null;
+  metadata?: Record<string, unknown> | null;
+  expires_at?: string | null;
+}
+
 export interface EraseRequest {
   /** Whose memories. A token of one user needs none and admits no other. */
   user_id?: string | null;
   /** Narrows to one agent of the user. */
   agent_id?: string | null;
+  /** In this space, as the user: what a grant allows. */
+  space?: string | null;
+  /** In which role the user calls in spaces; an app's token may say so. */
+  role?: string | null;
   turn_id?: string | null;
   memory_id?: string | null;
   session_id?: string | null;
@@ -127,11 +161,58 @@ export interface FeedbackRequest {
   user_id?: string | null;
   /** Narrows to one agent of the user. */
   agent_id?: string | null;
+  /** In this space, as the user: what a grant allows. */
+  space?: string | null;
+  /** In which role the user calls in spaces; an app's token may say so. */
+  role?: string | null;
   trace_id: string;
   label?: "up" | "down" | null;
   reward?: number | null;
   expected?: string | null;
   comment?: string | null;
+}
+
+export interface ForgetRequest {
+  /** Whose memories. A token of one user needs none and admits no other. */
+  user_id?: string | null;
+  /** Narrows to one agent of the user. */
+  agent_id?: string | null;
+  /** In this space, as the user: what a grant allows. */
+  space?: string | null;
+  /** In which role the user calls in spaces; an app's token may say so. */
+  role?: string | null;
+  id?: string | null;
+  /** All that say these words. */
+  words?: string | null;
+}
+
+export interface GrantRequest {
+  /** Whose memories. A token of one user needs none and admits no other. */
+  user_id?: string | null;
+  /** Narrows to one agent of the user. */
+  agent_id?: string | null;
+  /** In this space, as the user: what a grant allows. */
+  space?: string | null;
+  /** In which role the user calls in spaces; an app's token may say so. */
+  role?: string | null;
+  /** Of a revocation: all where none is named. */
+  rights: ("read" | "write" | "share" | "forget")[];
+  /** A user. */
+  to?: string | null;
+  /** Or whoever calls in a role. */
+  to_role?: string | null;
+  until?: string | null;
+}
+
+export interface GrantShown {
+  right: "read" | "write" | "share" | "forget";
+  to: string;
+  is_role: boolean;
+  until: string | null;
+}
+
+export interface Grants {
+  grants: GrantShown[];
 }
 
 export interface HitList {
@@ -193,6 +274,10 @@ export interface ObserveRequest {
   user_id?: string | null;
   /** Narrows to one agent of the user. */
   agent_id?: string | null;
+  /** In this space, as the user: what a grant allows. */
+  space?: string | null;
+  /** In which role the user calls in spaces; an app's token may say so. */
+  role?: string | null;
   trace_id: string;
   answer: string;
 }
@@ -243,12 +328,58 @@ export interface ProblemShown {
   next?: string | null;
 }
 
+export interface PromoteRequest {
+  /** Whose memories. A token of one user needs none and admits no other. */
+  user_id?: string | null;
+  /** Narrows to one agent of the user. */
+  agent_id?: string | null;
+  /** In this space, as the user: what a grant allows. */
+  space?: string | null;
+  /** In which role the user calls in spaces; an app's token may say so. */
+  role?: string | null;
+  id: string;
+  /** Else it is the user's own. */
+  from_space?: string | null;
+}
+
 export interface RetryRequest {
   /** Whose memories. A token of one user needs none and admits no other. */
   user_id?: string | null;
   /** Narrows to one agent of the user. */
   agent_id?: string | null;
+  /** In this space, as the user: what a grant allows. */
+  space?: string | null;
+  /** In which role the user calls in spaces; an app's token may say so. */
+  role?: string | null;
   trace_ids?: string[] | null;
+}
+
+export interface RightsRequest {
+  /** Whose memories. A token of one user needs none and admits no other. */
+  user_id?: string | null;
+  /** Narrows to one agent of the user. */
+  agent_id?: string | null;
+  /** In this space, as the user: what a grant allows. */
+  space?: string | null;
+  /** In which role the user calls in spaces; an app's token may say so. */
+  role?: string | null;
+  /** Of a revocation: all where none is named. */
+  rights: ("read" | "write" | "share" | "forget")[];
+  /** A user. */
+  to?: string | null;
+  /** Or whoever calls in a role. */
+  to_role?: string | null;
+}
+
+export interface Scoped {
+  /** Whose memories. A token of one user needs none and admits no other. */
+  user_id?: string | null;
+  /** Narrows to one agent of the user. */
+  agent_id?: string | null;
+  /** In this space, as the user: what a grant allows. */
+  space?: string | null;
+  /** In which role the user calls in spaces; an app's token may say so. */
+  role?: string | null;
 }
 
 export interface SearchRequest {
@@ -256,6 +387,10 @@ export interface SearchRequest {
   user_id?: string | null;
   /** Narrows to one agent of the user. */
   agent_id?: string | null;
+  /** In this space, as the user: what a grant allows. */
+  space?: string | null;
+  /** In which role the user calls in spaces; an app's token may say so. */
+  role?: string | null;
   session_id?: string | null;
   /** Conditions on columns or `metadata.a.b`; see the guide. */
   filters?: Record<string, unknown> | null;
@@ -266,6 +401,7 @@ export interface SearchRequest {
   k?: number;
   kinds?: ("fact" | "turn" | "episode")[] | null;
   min_score?: number | null;
+  spaces?: string[] | null;
   /** With the turns that each memory was drawn from. */
   sources?: boolean;
 }
@@ -273,6 +409,10 @@ export interface SearchRequest {
 export interface ServiceHealth {
   status: "ok";
   version: string;
+}
+
+export interface Spaces {
+  spaces: string[];
 }
 
 export interface TurnShown {
@@ -290,6 +430,10 @@ export interface UndoRequest {
   user_id?: string | null;
   /** Narrows to one agent of the user. */
   agent_id?: string | null;
+  /** In this space, as the user: what a grant allows. */
+  space?: string | null;
+  /** In which role the user calls in spaces; an app's token may say so. */
+  role?: string | null;
   op_id?: string | null;
   /** All that one add led to. */
   trace_id?: string | null;
@@ -316,6 +460,11 @@ export class Memkit {
   /** Remember what was said. */
   add(asked: AddRequest, options: { idempotencyKey?: string } = {}): Promise<Added> {
     return this.#call("POST", "/memkit/v1/add", {}, { ...asked }, options.idempotencyKey);
+  }
+
+  /** Make a document findable, or replace the one of its name. */
+  addDocument(asked: DocumentRequest): Promise<Added> {
+    return this.#call("POST", "/memkit/v1/documents", {}, { ...asked });
   }
 
   /** The best memories for a query. */
@@ -349,6 +498,10 @@ export class Memkit {
     user_id?: string;
     /** Narrows to one agent of the user. */
     agent_id?: string;
+    /** In this space, as the user: what a grant allows. */
+    space?: string;
+    /** In which role the user calls in spaces; an app's token may say so. */
+    role?: string;
     limit?: number;
     /** `cursor` of the page before. */
     cursor?: string;
@@ -363,6 +516,10 @@ export class Memkit {
     user_id?: string;
     /** Narrows to one agent of the user. */
     agent_id?: string;
+    /** In this space, as the user: what a grant allows. */
+    space?: string;
+    /** In which role the user calls in spaces; an app's token may say so. */
+    role?: string;
   } = {}): Promise<Count> {
     return this.#call("DELETE", "/memkit/v1/memories", { ...asked });
   }
@@ -373,6 +530,10 @@ export class Memkit {
     user_id?: string;
     /** Narrows to one agent of the user. */
     agent_id?: string;
+    /** In this space, as the user: what a grant allows. */
+    space?: string;
+    /** In which role the user calls in spaces; an app's token may say so. */
+    role?: string;
   } = {}): Promise<MemoryShown> {
     return this.#call("GET", `/memkit/v1/memories/${encodeURIComponent(id)}`, { ...asked });
   }
@@ -383,6 +544,10 @@ export class Memkit {
     user_id?: string | null;
     /** Narrows to one agent of the user. */
     agent_id?: string | null;
+    /** In this space, as the user: what a grant allows. */
+    space?: string | null;
+    /** In which role the user calls in spaces; an app's token may say so. */
+    role?: string | null;
     text?: string | null;
     /** Replaces what is there. */
     metadata?: Record<string, unknown> | null;
@@ -399,6 +564,10 @@ export class Memkit {
     user_id?: string;
     /** Narrows to one agent of the user. */
     agent_id?: string;
+    /** In this space, as the user: what a grant allows. */
+    space?: string;
+    /** In which role the user calls in spaces; an app's token may say so. */
+    role?: string;
   } = {}): Promise<OpShown> {
     return this.#call("DELETE", `/memkit/v1/memories/${encodeURIComponent(id)}`, { ...asked });
   }
@@ -409,6 +578,10 @@ export class Memkit {
     user_id?: string;
     /** Narrows to one agent of the user. */
     agent_id?: string;
+    /** In this space, as the user: what a grant allows. */
+    space?: string;
+    /** In which role the user calls in spaces; an app's token may say so. */
+    role?: string;
   } = {}): Promise<Memories> {
     return this.#call("GET", "/memkit/v1/profile", { ...asked });
   }
@@ -419,6 +592,10 @@ export class Memkit {
     user_id?: string;
     /** Narrows to one agent of the user. */
     agent_id?: string;
+    /** In this space, as the user: what a grant allows. */
+    space?: string;
+    /** In which role the user calls in spaces; an app's token may say so. */
+    role?: string;
     memory_id?: string;
     limit?: number;
   } = {}): Promise<OpList> {
@@ -436,6 +613,10 @@ export class Memkit {
     user_id?: string;
     /** Narrows to one agent of the user. */
     agent_id?: string;
+    /** In this space, as the user: what a grant allows. */
+    space?: string;
+    /** In which role the user calls in spaces; an app's token may say so. */
+    role?: string;
   } = {}): Promise<ParkedList> {
     return this.#call("GET", "/memkit/v1/parked", { ...asked });
   }
@@ -451,6 +632,10 @@ export class Memkit {
     user_id?: string;
     /** Narrows to one agent of the user. */
     agent_id?: string;
+    /** In this space, as the user: what a grant allows. */
+    space?: string;
+    /** In which role the user calls in spaces; an app's token may say so. */
+    role?: string;
     trace_id?: string;
     last?: number;
   } = {}): Promise<DecisionList> {
@@ -460,6 +645,59 @@ export class Memkit {
   /** Destroy. Cannot be undone. */
   erase(asked: EraseRequest = {}): Promise<Erased> {
     return this.#call("POST", "/memkit/v1/erase", {}, { ...asked });
+  }
+
+  /** Spaces that may be read. */
+  spaces(asked: {
+    /** Whose memories. A token of one user needs none and admits no other. */
+    user_id?: string;
+    /** Narrows to one agent of the user. */
+    agent_id?: string;
+    /** In this space, as the user: what a grant allows. */
+    space?: string;
+    /** In which role the user calls in spaces; an app's token may say so. */
+    role?: string;
+  } = {}): Promise<Spaces> {
+    return this.#call("GET", "/memkit/v1/spaces", { ...asked });
+  }
+
+  /** A new space. */
+  createSpace(asked: Scoped = {}): Promise<Spaces> {
+    return this.#call("POST", "/memkit/v1/spaces", {}, { ...asked });
+  }
+
+  /** Who may do what. */
+  grants(asked: {
+    /** Whose memories. A token of one user needs none and admits no other. */
+    user_id?: string;
+    /** Narrows to one agent of the user. */
+    agent_id?: string;
+    /** In this space, as the user: what a grant allows. */
+    space?: string;
+    /** In which role the user calls in spaces; an app's token may say so. */
+    role?: string;
+  } = {}): Promise<Grants> {
+    return this.#call("GET", "/memkit/v1/grants", { ...asked });
+  }
+
+  /** Allow it. */
+  grant(asked: GrantRequest): Promise<Grants> {
+    return this.#call("POST", "/memkit/v1/grants", {}, { ...asked });
+  }
+
+  /** Take rights back. */
+  revoke(asked: RightsRequest): Promise<Grants> {
+    return this.#call("POST", "/memkit/v1/revoke", {}, { ...asked });
+  }
+
+  /** Take a memory into a space. */
+  promote(asked: PromoteRequest): Promise<MemoryShown> {
+    return this.#call("POST", "/memkit/v1/promote", {}, { ...asked });
+  }
+
+  /** Destroy it with its copies. */
+  forget(asked: ForgetRequest = {}): Promise<Erased> {
+    return this.#call("POST", "/memkit/v1/forget", {}, { ...asked });
   }
 
   /** Who has memories. */
