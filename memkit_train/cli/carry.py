@@ -13,7 +13,7 @@ from memkit_train.cli.common import DEFAULT_STORE, NOTHING, Json, Store, open_re
 
 
 def export(
-    out: Annotated[Path, typer.Argument(help="File to write.")],
+    out: Annotated[Path, typer.Argument(help="File to write, or folder of days.")],
     form: Annotated[str, typer.Option("--format", help="sft, kto, dpo, openai (JSON lines) or parquet.")] = "sft",
     store: Store = DEFAULT_STORE,
     side: Annotated[str, typer.Option("--split", help="train, heldout or all.")] = "train",
@@ -24,6 +24,7 @@ def export(
         typer.Option(help="split or fused: write each line as an adapter is asked then, whatever the log was asked."),
     ] = None,
     every: Annotated[bool, typer.Option("--every", help="sft, openai: also what nobody rated.")] = False,
+    by_day: Annotated[bool, typer.Option("--by-day", help="parquet: a folder with one for each day.")] = False,
     embedder: Annotated[str, typer.Option(help="That of the store.")] = "hash",
     json: Json = False,
 ) -> None:
@@ -34,7 +35,7 @@ def export(
     from memkit_train.log.splits import Split
 
     chosen: dict[str, Any] = {"form": form, "side": side, "split": Split(split_seed, heldout_share)}
-    chosen |= {"mode": mode, "every": every}
+    chosen |= {"mode": mode, "every": every, "by_day": by_day}
     with open_source(store) as source:
         try:
             found = write(source, out, embedder=make_embedder(embedder), **chosen)

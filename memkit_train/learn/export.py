@@ -5,6 +5,7 @@
     dpo      {"prompt": [messages], "chosen": [message], "rejected": […], …}    trl.DPOTrainer
     openai   {"messages": [messages and the reply], "metadata": {…}}            hosted fine-tuning
     parquet  every decision whole, rated or not                                 pandas, Polars, DuckDB, datasets
+             `by_day`: a folder, day=2026-05-01/part-0.parquet, …               Spark, Ray, Lance
 
 Beside it (`…`) stands what a line is worth and whose it is: reward, weight, role, style, the opaque subject, the split
 and the decision's id. Users are read one at a time; who opted out is not read at all.
@@ -17,13 +18,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from memkit.errors import InvalidInput
 from memkit.models import JSON
@@ -41,7 +43,8 @@ from memkit_train.rows import GOOD
 Format = Literal["sft", "kto", "dpo", "openai", "parquet"]
 Side = Literal["train", "heldout", "all"]
 SERVED_STYLE = "compact"
-_BATCH = 1_000
+_BATCH, _OPEN = 1_000, 64
+"""Rows that are written at once, and days whose files are open."""
 _DATES = re.compile(r"\[[^\]\n]*\]")
 
 
@@ -115,9 +118,10 @@ def export(
     split: Split | None = None,
     mode: Literal["split", "fused"] | None = None,
     every: bool = False,
+    by_day: bool = False,
 ) -> Exported:
-    """The file appears whole or not at all. `mode`: in which decisions are asked for where the result is to serve;
-    None: as they were asked. `every`: what nobody rated as well, where a format holds it."""
+    """The file or folder appears whole or not at all. `mode`: in which decisions are asked for where the result is to
+    serve; None: as they were asked. `every`: what nobody rated as well, where a format holds it."""
     modes = ("split", "fused", None)
     for name, value, known in (
         ("format", form, get_args(Format)),
@@ -129,13 +133,16 @@ def export(
                 f"there is no {name} {value!r} to export", fix=f"use one of {', '.join(filter(None, known))}"
             )
     path = Path(path)
-    if path.is_dir():
-        raise InvalidInput(f"{path} is a folder", fix="name the file to write")
+    if by_day and form != "parquet":
+        raise InvalidInput(f"{form} is one file", why="days are folders of Parquet", fix="say --format parquet")
+    if path.is_dir() or (by_day and path.exists()):
+        raise InvalidInput(f"{path} is there already", fix="name a file or folder to write that is not")
     counts = {name: Counter[str]() for name in ("subject", "split", "role")}
     rewriter = None if mode is None else Rewriter(Env(embedder, replace(source.served_with, mode=mode)), SERVED_STYLE)
     lines = _counted(_lines(form, _users(source, side, split or Split(), embedder, rewriter), every), counts)
     with _whole(path) as part:
-        (_write_parquet if form == "parquet" else _write_json)(part, lines)
+        write = _write_json if form != "parquet" else _write_days if by_day else _write_parquet
+        write(part, lines)
         total = counts["split"].total()
         if not total:
             raise _nothing(form, side)
@@ -253,10 +260,13 @@ def _whole(path: Path) -> Generator[Path]:
     part = path.with_name(f"{path.name}.part")
     try:
         yield part
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
+        for file in sorted(part.rglob("*.parquet")) if part.is_dir() else [part]:
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
         part.replace(path)
     finally:
+        if part.is_dir():
+            shutil.rmtree(part)
         part.unlink(missing_ok=True)
 
 
@@ -269,9 +279,46 @@ def _write_parquet(path: Path, rows: Iterable[JSON]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    source, schema = iter(rows), _schema()
+    with pq.ParquetWriter(str(path), schema) as writer:
+        while batch := list(islice(source, _BATCH)):
+            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+
+
+def _write_days(path: Path, rows: Iterable[JSON]) -> None:
+    """Users come one after another, so days come again and again: the day that was opened first is closed for a new
+    one, and gets another part when it comes back."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    source, schema, parts = iter(rows), _schema(), Counter[str]()
+    writers: dict[str, Any] = {}
+    path.mkdir()
+    try:
+        while batch := list(islice(source, _BATCH)):
+            days: dict[str, list[JSON]] = {}
+            for row in batch:
+                days.setdefault(row["created_at"].date().isoformat(), []).append(row)
+            for day, found in days.items():
+                if day not in writers:
+                    if len(writers) >= _OPEN:
+                        writers.pop(next(iter(writers))).close()
+                    folder = path / f"day={day}"
+                    folder.mkdir(exist_ok=True)
+                    writers[day] = pq.ParquetWriter(str(folder / f"part-{parts[day]}.parquet"), schema)
+                    parts[day] += 1
+                writers[day].write_table(pa.Table.from_pylist(found, schema=schema))
+    finally:
+        for writer in writers.values():
+            writer.close()
+
+
+def _schema() -> Any:
+    import pyarrow as pa
+
     text, ids = pa.string(), pa.list_(pa.int32())
     message = pa.struct([("role", text), ("content", text)])
-    schema = pa.schema(
+    return pa.schema(
         [
             ("decision_id", text),
             ("subject", text),
@@ -293,7 +340,3 @@ def _write_parquet(path: Path, rows: Iterable[JSON]) -> None:
             ("why", pa.list_(text)),
         ]
     )
-    source = iter(rows)
-    with pq.ParquetWriter(str(path), schema) as writer:
-        while batch := list(islice(source, _BATCH)):
-            writer.write_table(pa.Table.from_pylist(batch, schema=schema))

@@ -21,6 +21,7 @@ from memkit.store import SEALED, Trajectories
 from memkit_train.credit.assign import Credited, assign
 from memkit_train.credit.rows import Score, rows
 from memkit_train.errors import BadBundle, Leakage, NoRows
+from memkit_train.learn import export as exporting
 from memkit_train.learn import export as exports
 from memkit_train.learn.export import export
 from memkit_train.log import StoreSource
@@ -169,6 +170,28 @@ def test_parquet_holds_every_decision_whole(source: StoreSource, tmp_path: Path)
     assert any(row["reward"] is not None for row in table)
     assert any(row["reward"] is None for row in table)
     assert all(row["messages"] and row["reply"] for row in table)
+
+
+def test_parquet_by_day_holds_the_same_in_folders_of_days(
+    source: StoreSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow.dataset as ds
+    import pyarrow.parquet as pq
+
+    monkeypatch.setattr(exporting, "_OPEN", 1)
+    monkeypatch.setattr(exporting, "_BATCH", 3)
+    export(source, tmp_path / "all.parquet", "parquet", HASH, side="all")
+    found = export(source, tmp_path / "days", "parquet", HASH, side="all", by_day=True)
+    rows = ds.dataset(tmp_path / "days", partitioning="hive").to_table().to_pylist()
+    assert all(str(row.pop("day")) == row["created_at"].date().isoformat() for row in rows)
+    whole = pq.read_table(tmp_path / "all.parquet").to_pylist()
+    by_id = {row["decision_id"]: row for row in whole}
+    assert (len(rows), {row["decision_id"]: row for row in rows}) == (found.lines, by_id)
+    with pytest.raises(InvalidInput, match="there already"):
+        export(source, tmp_path / "days", "parquet", HASH, by_day=True)
+    with pytest.raises(InvalidInput, match="one file"):
+        export(source, tmp_path / "other", "sft", HASH, by_day=True)
+    assert not list(tmp_path.glob("*.part"))
 
 
 def test_what_answers_cited_teaches_the_ranker(source: StoreSource) -> None:
