@@ -55,6 +55,10 @@ def _add_document(memory: Memory, asked: wire.DocumentRequest) -> wire.Added:
     return wire.Added.of(memory.add_document(asked.text, **_options(asked, "text")))
 
 
+def _learn(memory: Memory, asked: wire.LearnRequest, key: str | None = None) -> wire.Added:
+    return wire.Added.of(memory.learn(asked.steps, idempotency_key=key, **_options(asked, "steps")))
+
+
 def _search(memory: Memory, asked: wire.SearchRequest) -> wire.HitList:
     if asked.spaces is not None:
         return spaces.search(memory, asked)
@@ -182,6 +186,17 @@ CALLS = (
         wire.Added,
         _add_document,
         writes=True,
+    ),
+    Offer(
+        "POST",
+        "/learn",
+        "learn",
+        "Learn from an agent's run.",
+        wire.LearnRequest,
+        wire.Added,
+        _learn,
+        writes=True,
+        keyed=True,
     ),
     Offer("POST", "/search", "search", "The best memories for a query.", wire.SearchRequest, wire.HitList, _search),
     Offer(

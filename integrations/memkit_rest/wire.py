@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from memkit.models import JSON, MemoryRecord, Op, Turn
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hit, Hits, Page, ParkedTurn
 
-Kinds = list[Literal["fact", "turn", "episode"]]
+Kinds = list[Literal["fact", "turn", "episode", "lesson"]]
 Named = Annotated[str, Field(min_length=1)]
 Spaces = Annotated[
     list[str], Field(description="Over the user's own memories and all spaces that may be read ([]), or over these.")
@@ -52,6 +52,16 @@ class DocumentRequest(Scoped):
     at: str | None = None
     metadata: dict[str, Any] | None = None
     expires_at: str | None = None
+
+
+class LearnRequest(Scoped):
+    steps: list[dict[str, Any]] = Field(description="The run's messages and tool calls, as chat APIs have them.")
+    task: Named
+    outcome: Literal["success", "failure", "unknown"] | bool
+    note: str | None = Field(None, description="How it ended, in words.")
+    trace_id: str | None = Field(None, description="Of the context that the run was given.")
+    metadata: dict[str, Any] | None = None
+    wait: bool = True
 
 
 class AddRequest(Scoped):

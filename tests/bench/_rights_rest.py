@@ -25,6 +25,10 @@ CALLS: dict[tuple[str, str], tuple[tuple[Right, ...], dict[str, Any]]] = {
     ("POST", "/observe"): (("read",), {"trace_id": "c_none", "answer": "words"}),
     ("POST", "/add"): (("write",), {"messages": "words", "infer": False}),
     ("POST", "/documents"): (("write",), {"name": "a.md", "text": "words"}),
+    ("POST", "/learn"): (
+        ("write",),
+        {"steps": [{"role": "assistant", "content": "words"}], "task": "words", "outcome": True},
+    ),
     ("POST", "/feedback"): (("write",), {"trace_id": "c_none", "label": "up"}),
     ("POST", "/undo"): (("write",), {"op_id": "o_none"}),
     ("POST", "/retry"): (("write",), {}),

@@ -142,6 +142,20 @@ def test_a_space_is_reached_as_somebody_who_was_allowed_to(web: TestClient) -> N
     assert call(web, "GET", "/spaces", token=ANA).json() == {"spaces": ["team-a"]}
 
 
+def test_an_agent_learns_from_its_run(web: TestClient) -> None:
+    steps = [
+        {"role": "assistant", "content": "I ask for amber meters."},
+        {"role": "tool", "content": "They read amber."},
+    ]
+    run = {"steps": steps, "task": "Read the meters of hall B", "outcome": True, "note": "amber is read first"}
+    learned = call(web, "POST", "/learn", run, CODER, headers={"idempotency-key": "run-1"})
+    assert (learned.status_code, learned.json()["status"]) == (200, "applied")
+    assert call(web, "POST", "/learn", run, CODER, headers={"idempotency-key": "run-1"}).json()["replayed"]
+    asked = {"query": "Read the meters of hall B", "kinds": ["lesson"]}
+    assert "amber" in call(web, "POST", "/context", asked, CODER).json()["text"]
+    assert call(web, "POST", "/learn", {**run, "outcome": "great"}, CODER).status_code == 400
+
+
 def test_a_document_is_found_with_its_place(web: TestClient) -> None:
     given = {"user_id": "dora", "name": "handbook.md", "text": "# Refunds\nMoney is sent back in 14 days."}
     assert call(web, "POST", "/documents", given).json()["status"] == "applied"
@@ -313,7 +327,7 @@ def test_tokens_of_apps_are_for_servers_that_take_them(tmp_path: Path) -> None:
 def test_every_answer_is_as_described(web: TestClient) -> None:
     described = describe()
     ids = [operation["operationId"] for verbs in described["paths"].values() for operation in verbs.values()]
-    assert len(ids) == len(set(ids)) == 28
+    assert len(ids) == len(set(ids)) == 29
     assert web.get("/openapi.json").json() == described
     named = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(described)))
     assert named == set(described["components"]["schemas"])

@@ -96,7 +96,7 @@ export interface ContextRequest {
   as_of?: string | number | null;
   query: string;
   max_tokens?: number;
-  kinds?: ("fact" | "turn" | "episode")[] | null;
+  kinds?: ("fact" | "turn" | "episode" | "lesson")[] | null;
   min_score?: number | null;
   spaces?: string[] | null;
 }
@@ -227,6 +227,27 @@ export interface HitShown {
   relevance: number;
   why: string;
   sources: TurnShown[];
+}
+
+export interface LearnRequest {
+  /** Whose memories. A token of one user needs none and admits no other. */
+  user_id?: string | null;
+  /** Narrows to one agent of the user. */
+  agent_id?: string | null;
+  /** In this space, as the user: what a grant allows. */
+  space?: string | null;
+  /** In which role the user calls in spaces; an app's token may say so. */
+  role?: string | null;
+  /** The run's messages and tool calls, as chat APIs have them. */
+  steps: (Record<string, unknown>)[];
+  task: string;
+  outcome: "success" | "failure" | "unknown" | boolean;
+  /** How it ended, in words. */
+  note?: string | null;
+  /** Of the context that the run was given. */
+  trace_id?: string | null;
+  metadata?: Record<string, unknown> | null;
+  wait?: boolean;
 }
 
 export interface Memories {
@@ -399,7 +420,7 @@ export interface SearchRequest {
   query: string;
   /** As many as the store allows: 200, unless it was opened otherwise. */
   k?: number;
-  kinds?: ("fact" | "turn" | "episode")[] | null;
+  kinds?: ("fact" | "turn" | "episode" | "lesson")[] | null;
   min_score?: number | null;
   spaces?: string[] | null;
   /** With the turns that each memory was drawn from. */
@@ -465,6 +486,11 @@ export class Memkit {
   /** Make a document findable, or replace the one of its name. */
   addDocument(asked: DocumentRequest): Promise<Added> {
     return this.#call("POST", "/memkit/v1/documents", {}, { ...asked });
+  }
+
+  /** Learn from an agent's run. */
+  learn(asked: LearnRequest, options: { idempotencyKey?: string } = {}): Promise<Added> {
+    return this.#call("POST", "/memkit/v1/learn", {}, { ...asked }, options.idempotencyKey);
   }
 
   /** The best memories for a query. */
