@@ -16,6 +16,7 @@ from memkit.backbones._rules_requests import meant
 from memkit.backbones._rules_verbs import ATTRIBUTES, PAST, THIRD
 from memkit.backbones._rules_words import PETS, content, phrases, stem, tokens
 from memkit.models import Action, normalise
+from memkit.text.forgetting import named_by
 
 _LONGEST = 390
 """A merged memory stays within what the compact grammar lets anybody write."""
@@ -118,7 +119,8 @@ def decide(fact: str, known: Sequence[KnownMemory]) -> RuleDecision:
 def find_forgotten(wanted: str, known: Sequence[KnownMemory]) -> list[int]:
     """The memories that say all that is to be forgotten, the most similar first; `my birthday` is not my mother's."""
     gone, whose = content(wanted) - _ASIDE, _subject(f"{wanted.rstrip('.')} is")
-    said = [one for one in known if gone and gone <= content(one.text)] or _say_what_is_named(wanted, known)
+    said = [one for one in known if gone and gone <= content(one.text)]
+    said = said or _say_what_is_named(wanted, known) or [one for one in known if named_by(wanted).are_said(one.text)]
     found = [one for one in said if _subject(one.text) == whose] or said
     return [one.handle for one in sorted(found, key=lambda one: (len(content(one.text)), one.handle))]
 

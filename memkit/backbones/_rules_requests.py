@@ -188,6 +188,11 @@ def forgetting(clause: str, name: str) -> str | None:
     return f"{name} {_FORGET}: {third_person(found['what'].strip(), name)}."
 
 
+def forgetting_words(what: str, name: str) -> str:
+    """The same of words in any language, as they were said."""
+    return f"{name} {_FORGET}: {what}."
+
+
 def asks_to_forget(clause: str) -> bool:
     """Also where nothing is named that could be forgotten."""
     return bool(re.match(rf"{_ASKING}forget\b", clause, re.IGNORECASE))

@@ -8,7 +8,6 @@ sentences that said it, and what the assistant repeated of them; a request to fo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,23 +15,16 @@ from datetime import datetime
 from memkit.models import MemoryRecord, OpDraft, Turn
 from memkit.roles.recalled import strip_recalled
 from memkit.text.content import carries, shares
+from memkit.text.forgetting import NO_CONTENT, SHARE, NamedWords, has_number, named_in
 from memkit.text.passages import sentences, windows
-from memkit.text.requests import LITTLE_WORDS, after_request, asks_to_forget, before_request, named_to_forget, own_noun
+from memkit.text.requests import before_request
 from memkit.text.standing import stands
-from memkit.text.words import denies, fold, terms
+from memkit.text.words import denies, terms
 
 _ROLES = frozenset({"user", "assistant", "tool"})
 """System and developer messages are the app's, and not said."""
-_SOURCE_SHARE, _OTHER_SHARE = 0.34, 0.67
-"""Share of a memory's terms that a sentence has where it says the same: in a turn that the memory was drawn from, and
-in any other."""
-_ROOT, _ENDING = 4, 3
-"""Letters that a word has at least without its ending, and an ending at most."""
-_NO_CONTENT = frozenset(terms("user users user's"))
-_OF_REQUESTS = _NO_CONTENT | frozenset(
-    terms("forget erase wipe delete clear remove remember stop memory memories please everything anything know")
-    + terms("said told thing stuff " + " ".join(LITTLE_WORDS))
-)
+_SOURCE_SHARE = 0.34
+"""Share of a memory's terms that a sentence has where it says the same, in a turn that the memory was drawn from."""
 
 
 def words_of(turns: Sequence[Turn], expires_at: datetime | None = None) -> list[OpDraft]:
@@ -128,22 +120,13 @@ def is_merged(text: str, written: str) -> bool:
 class Named(MemoryRecord):
     """What a request names, as if it were a memory that ends."""
 
-    own: str = ""
-    """`my birthday`: where it is one word, only what somebody says of his own is meant."""
+    words: NamedWords | None = None
 
 
 def asked_to_end(turns: Sequence[Turn]) -> list[Named]:
     """What the user's own requests name ("delete the PIN 4408 from memory")."""
-    ended: list[Named] = []
-    for turn in turns:
-        if turn.role != "user" or not asks_to_forget(turn.text):
-            continue
-        named = named_to_forget(turn.text)
-        words = set(terms(named or after_request(turn.text))) - _OF_REQUESTS
-        own = own_noun(turn.text) if len(words) == 1 and not named else ""
-        if (words and (named or own)) or len(words) > 1 or any(letter.isdigit() for word in words for letter in word):
-            ended.append(Named(id="", text=" ".join(sorted(words)), session_id=turn.session_id, own=own))
-    return ended
+    found = [(turn, named_in(turn.text)) for turn in turns if turn.role == "user"]
+    return [Named("", words.text, session_id=turn.session_id, words=words) for turn, words in found if words]
 
 
 def words_that_are_covered(
@@ -165,17 +148,11 @@ class _Ended:
 
     def __init__(self, record: MemoryRecord) -> None:
         self.sources, self.session = frozenset(record.source_turns), record.session_id
-        self.terms = frozenset(terms(record.text)) - _NO_CONTENT
-        self.is_named = isinstance(record, Named)
-        my, _, noun = fold(record.own).partition(" ") if isinstance(record, Named) else ("", "", "")
-        self.own = re.compile(rf"\b{re.escape(my[:2])}\w*\W+{re.escape(noun)}") if noun else None
+        self.named = record.words if isinstance(record, Named) else None
+        self.terms = self.named.terms if self.named else frozenset(terms(record.text)) - NO_CONTENT
 
-    def shares(self, sentence: str) -> frozenset[str]:
-        """Its terms that a sentence has; of what a request names, with other endings, too."""
-        said = set(terms(sentence))
-        if not self.is_named:
-            return self.terms & said
-        return frozenset(term for term in self.terms if any(_begins(term, one) for one in said))
+    def find_shared(self, sentence: str) -> frozenset[str]:
+        return self.named.find_shared(sentence) if self.named else self.terms & set(terms(sentence))
 
 
 def _without(row: MemoryRecord, ended: Sequence[_Ended], written: Sequence[str]) -> str:
@@ -192,19 +169,11 @@ def _without(row: MemoryRecord, ended: Sequence[_Ended], written: Sequence[str])
 
 
 def _says(sentence: str, ended: _Ended, row: MemoryRecord, is_source: bool) -> bool:
-    shared = ended.shares(sentence)
+    shared = ended.find_shared(sentence)
     if not shared:
         return False
     if row.origin == "assistant" and row.session_id == ended.session:
         return True  # an echo of what was said: nothing of the user's is lost with it
-    if ended.own and row.origin == "user" and not ended.own.search(fold(sentence)):
+    if ended.named and row.origin == "user" and not ended.named.is_of_own(sentence):
         return False
-    if any(any(letter.isdigit() for letter in term) for term in shared):
-        return True  # numbers are what people want forgotten, and nobody says one by chance
-    return len(shared) >= (_SOURCE_SHARE if is_source else _OTHER_SHARE) * len(ended.terms)
-
-
-def _begins(one: str, other: str) -> bool:
-    """Whether two words are one but for an ending of the longer."""
-    short, long = sorted((one, other), key=len)
-    return one == other or (len(short) >= _ROOT and len(long) - len(short) <= _ENDING and long.startswith(short))
+    return has_number(shared) or len(shared) >= (_SOURCE_SHARE if is_source else SHARE) * len(ended.terms)

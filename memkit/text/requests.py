@@ -159,11 +159,16 @@ _OWN_ENDING = re.compile(r"\w{4,}(?:ni|[ıiuü]?m[ıiuü])\W*$", re.IGNORECASE)
 def own_noun(text: str) -> str:
     """`forget my birthday` → `my birthday`; "" where a request does not end with one word of one's own."""
     rest = after_request(text)
-    found = _OWN_NOUN.search(rest)
-    if found:
-        return f"{found['my']} {found['noun']}"
+    if own := find_own(rest):
+        return own
     ends = _OWN_ENDING.fullmatch(rest.strip()) if re.search(r"\b(?:unut|unohda)\b", text, re.IGNORECASE) else None
     return rest.strip() if ends else ""
+
+
+def find_own(text: str) -> str:
+    """`meinen Garagencode bitte` → `meinen Garagencode`; "" where words do not end so."""
+    found = _OWN_NOUN.search(text)
+    return f"{found['my']} {found['noun']}" if found else ""
 
 
 def after_request(text: str) -> str:

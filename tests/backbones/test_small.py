@@ -87,8 +87,26 @@ def test_the_same_thing_of_another_person_is_another_memory(memory: Memory) -> N
     assert len(found) == 2
 
 
-def test_who_asks_to_forget_is_obeyed(memory: Memory) -> None:
-    assert facts(memory, "My locker code is 4408.", "Forget my locker code.") == []
+@pytest.mark.parametrize(
+    ("said", "request_to_forget"),
+    [
+        ("My locker code is 4408.", "Forget my locker code."),
+        ("I live at Elm Street 5.", "forget my old address, Elm Street 5"),
+        ("Mein Garagencode ist 4408.", "Danke! Lösch bitte meinen Garagencode."),
+        ("Mi código del garaje es 4408.", "borra mi código del garaje"),
+        ("Мой код от гаража 4408.", "забудь мой код от гаража"),
+        ("Kapı kodum 4408.", "kapı kodumu unut lütfen"),
+        ("我的车库密码是4408。", "删除我的车库密码"),
+        ("ガレージの暗証番号は4408です。", "ガレージの暗証番号を忘れて"),
+    ],
+)
+def test_who_asks_to_forget_is_obeyed(memory: Memory, said: str, request_to_forget: str) -> None:
+    """In any language; and what a request says is no fact."""
+    memory.add("I had soup for lunch.", user_id="ana")
+    kept = facts(memory, said, request_to_forget)
+    assert not any("4408" in text or "Elm" in text or request_to_forget[:8] in text for text in kept)
+    assert not any("4408" in hit.text or "Elm" in hit.text for hit in memory.search(said, user_id="ana", k=20))
+    assert any("soup" in hit.text for hit in memory.search("soup", user_id="ana"))
 
 
 def test_an_erasure_leaves_nothing_of_what_was_read(memory: Memory, small: SmallBackbone) -> None:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from memkit.backbones._rules_manage import KnownMemory, RuleDecision, decide, find_forgotten
 from memkit.backbones._rules_person import third_person
-from memkit.backbones._rules_requests import meant, to_forget
+from memkit.backbones._rules_requests import forgetting_words, meant, to_forget
+from memkit.backbones._rules_words import single_line
 from memkit.backbones.rules import KNOWN, MOST_FORGOTTEN, NOTHING_CORRECTED, NOTHING_FORGOTTEN, RuleBackbone
 from memkit.backbones.small import phrase
 from memkit.backbones.small.choose import TakenOption, choose, log_softmax
@@ -30,6 +31,8 @@ from memkit.models import Turn
 from memkit.roles.base import Shown
 from memkit.seams.backbone import GenReply, GenRequest, Replies, Usage
 from memkit.text.clauses import ClauseSpan, clauses
+from memkit.text.forgetting import named_in
+from memkit.text.requests import request_in
 from memkit.text.words import words
 
 IDENTITY = "small/1"
@@ -132,12 +135,17 @@ class SmallBackbone:
     def _facts(self, asked: _Asked, number: int, turn: Turn) -> list[str]:
         """The requests in a turn that are obeyed, and what is kept of it."""
         obeyed = [fact for fact in phrase.reading_of(turn, turn.text).facts if _is_request(fact)]
+        request, named = request_in(turn.text), named_in(turn.text)
+        if named and not any(to_forget(fact) for fact in obeyed):
+            obeyed.append(forgetting_words(named.text, single_line(turn.speaker, 40) or "User"))
+        first = turn.text.index(request) if request else len(turn.text)
         pairs: list[TextPair] = []
         spans: list[ClauseSpan] = []
         for span in clauses(turn.text):
             said = turn.text[span.start : span.end]
             reading = phrase.reading_of(turn, said)
-            if not any(map(_is_request, reading.facts)):
+            is_asked = span.end > first and span.start < first + len(request)
+            if not is_asked and not any(map(_is_request, reading.facts)):
                 spans.append(span)
                 pairs.append(clause_pair(turn, span.start, span.end, reading))
         kept: list[ClauseSpan] = []
