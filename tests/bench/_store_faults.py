@@ -174,9 +174,9 @@ while True:
 """
 
 
-def kills(count: int = 100) -> list[Row]:
+def kills(count: int, seed: int) -> list[Row]:
     """Random kill -9 during mixed operations, background workers and projector included, on one store."""
-    rng = random.Random(7)
+    rng = random.Random(seed)
     lost = half = failed_opens = stuck = acked_total = 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s"
@@ -213,9 +213,9 @@ def kills(count: int = 100) -> list[Row]:
                 except MemkitError:
                     failed_opens += 1
         acked_total = len(acked) + len(turns)
-    note = f"{count} kills, {acked_total} acknowledged"
+    note = f"seed {seed}; {acked_total} acknowledged"
     return [
-        _count("kill -9: acknowledged ops and turns missing", lost, "0", not lost, note),
+        _count(f"kill -9 at random, {count} times: acknowledged ops and turns missing", lost, "0", not lost, note),
         _count("…half applied", half, "0", not half),
         _count("…opens that failed", failed_opens, "0", not failed_opens),
         _count("…turns stuck", stuck, "0", not stuck),

@@ -38,9 +38,7 @@ def run(full: bool = False) -> list[Row]:
         beside_mem0,
         faults.mixed_processes,
         faults.same_fact,
-        faults.kills,
         faults.damaged_projection,
-        faults.erasure,
     ]
     for section in sections:
         rows += section()

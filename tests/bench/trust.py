@@ -9,13 +9,13 @@ import os
 import random
 from collections.abc import Callable
 
-from tests.bench._store_faults import erasure
+from tests.bench._store_faults import erasure, kills
 from tests.bench._table import Row
-from tests.faults import _histories, _inputs, _power
+from tests.faults import _copies, _histories, _inputs, _power
 from tests.faults._disk import shim
 from tests.faults._tally import Tally
 
-WHOLE = {"power": 5_000, "kills": 800, "damaged": 5_000, "steps": 50_000}
+WHOLE = {"power": 5_000, "kills": 800, "damaged": 5_000, "steps": 50_000, "random": 500, "copies": 50}
 
 
 def run(*, full: bool = False) -> list[Row]:
@@ -24,6 +24,10 @@ def run(*, full: bool = False) -> list[Row]:
         tally_row("model-checked steps: wrong or lost", lambda: _histories.histories(WHOLE["steps"] // share, seed)),
         *erasure(),
         *on_a_disk(share, seed),
+        *kills(WHOLE["random"] // share, seed),
+        tally_row(
+            "backups and exports under load: lacking, unhealthy", lambda: _copies.copies(WHOLE["copies"] // share, seed)
+        ),
         tally_row(
             "damaged stores: silent, foreign or lost", lambda: _inputs.damaged_stores(WHOLE["damaged"] // share, seed)
         ),

@@ -17,7 +17,7 @@ CASES: Mapping[str, Sequence[str]] = {
         "journal/test_processes.py::test_two_processes_write_while_one_reads_the_files",
         "journal/test_processes.py::test_reading_the_lock_files_gives_no_lock_away",
         "journal/test_processes.py::test_nothing_is_acknowledged_once_the_log_is_gone",
-        "memory/test_backup.py::test_a_backup_under_load_restores_to_a_state_that_existed",
+        "memory/test_backup.py::test_a_copy_under_load_restores_to_a_state_that_existed",
     ),
     "2 an export under load cannot be imported": (
         "memory/test_portability.py::test_an_export_holds_what_was_there_at_its_first_record",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,55 +10,14 @@ import pytest
 from memkit import Memory
 from memkit.errors import InvalidInput, MemkitError, NotAStore, StoreDamaged
 from memkit.runtime.copies import restore
+from tests.faults._copies import copies
+from tests.faults._tally import SEED
 
 
-def model(messages: list[dict[str, str]]) -> str:
-    text = messages[-1]["content"].split("NEW turns:")[1].strip().splitlines()[-1][-60:]
-    return json.dumps({"operations": [{"op": "ADD", "id": None, "text": f"Said: {text}", "turn": 1}]})
-
-
-def prefixes(memory: Memory, count: int) -> bool:
-    """Whether each writer's words are there up to a moment, in order, with none left out."""
-    for number in range(count):
-        said = [turn.text for turn in memory._runtime.journal.turns() if turn.bank.user_id == f"u{number}"]
-        if said != [f"I said {n}." for n in range(len(said))]:
-            return False
-    return True
-
-
-@pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.slow)])
-def test_a_backup_under_load_restores_to_a_state_that_existed(tmp_path: Path, rounds: int) -> None:
-    stop = threading.Event()
-    with Memory(tmp_path / "s", model=model, mode="fused", config={"project_every": 8}) as memory:
-
-        def write(number: int) -> None:
-            n = 0
-            while not stop.is_set():
-                memory.add(f"I said {n}.", user_id=f"u{number}")
-                n += 1
-                if n % 9 == 0:
-                    memory.flush()
-
-        writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
-        for one in writers:
-            one.start()
-        reached: list[int] = []
-        try:
-            for number in range(rounds):
-                reached.append(memory.backup(tmp_path / f"b{number}"))
-                assert restore(tmp_path / f"b{number}", tmp_path / f"r{number}") == reached[-1]
-        finally:
-            stop.set()
-            for one in writers:
-                one.join()
-    assert reached == sorted(reached)
-    for number in range(rounds):
-        with Memory(tmp_path / f"r{number}", model=model, mode="fused") as restored:
-            assert prefixes(restored, 4)
-            restored.add("I live in Oslo.", user_id="u0")
-            restored.flush()
-            assert restored.doctor() == []
-            assert len(restored.decisions(user_id="u1", last=10_000)) == len(restored.list(user_id="u1", limit=10_000))
+def test_a_copy_under_load_restores_to_a_state_that_existed() -> None:
+    """`python -m tests.bench trust --full` makes fifty of each kind."""
+    found = copies(2, SEED)
+    assert (found.tried, found.broken) == (4, [])
 
 
 def test_a_backup_replaces_nothing_and_half_a_one_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
