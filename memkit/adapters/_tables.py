@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS taints (
 
 
 class TableTx(Protocol):
-    def run(self, sql: str, params: Sequence[Any] = ()) -> int: ...
+    def run(self, sql: str, params: Sequence[Any] = ()) -> None: ...
 
     def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None: ...
 
@@ -117,8 +117,8 @@ class _FileTx:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
-        return self._connection.execute(sql, params).rowcount
+    def run(self, sql: str, params: Sequence[Any] = ()) -> None:
+        self._connection.execute(sql, params)
 
     def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         self._connection.executemany(sql, rows)

@@ -86,7 +86,7 @@ class SharedAdapters:
     def put(self, folder: Path, manifest: Manifest) -> None:
         """In one transaction: an adapter that others see is whole."""
         with self._engine.write(()) as tx:
-            if not tx.run(
+            if not tx.change(
                 "INSERT INTO adapters VALUES (?, clock_timestamp()) ON CONFLICT DO NOTHING", (manifest.digest,)
             ):
                 return

@@ -50,7 +50,11 @@ def moved_error(store: str, where: str) -> StoreMoved:
 class Tx(Protocol):
     """A transaction that is under way."""
 
-    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
+    def run(self, sql: str, params: Sequence[Any] = ()) -> None:
+        """Execute, at the latest with what comes next or with the commit; then its error comes, too."""
+        ...
+
+    def change(self, sql: str, params: Sequence[Any] = ()) -> int:
         """Execute; how many rows changed."""
         ...
 
@@ -58,7 +62,9 @@ class Tx(Protocol):
         """Execute one INSERT into a table with an integer key; that key, or 0 where ON CONFLICT left the row out."""
         ...
 
-    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None: ...
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """`run` for each of the rows."""
+        ...
 
     def one(self, sql: str, params: Sequence[Any] = (), *, hold: bool = False) -> Row | None:
         """hold: nobody else changes the row until this transaction ends, even one that is alone in no bank."""

@@ -71,8 +71,8 @@ def begin(tx: Tx, user_id: str, part: Part | None, erasure_id: str, now: datetim
 
 def delete_rows(tx: Tx, user_id: str, erasure_id: str, now: datetime) -> None:
     _keep_numbers(tx)
-    counts = {name: tx.run(sql, (user_id,)) for name, sql in _STEPS}
-    counts["blobs"] = tx.run(UNUSED_BLOBS)
+    counts = {name: tx.change(sql, (user_id,)) for name, sql in _STEPS}
+    counts["blobs"] = tx.change(UNUSED_BLOBS)
     tx.run(
         "DELETE FROM erasures WHERE user_id = ? AND state = 'begun' AND erasure_id <> ?", (user_id, erasure_id)
     )  # parts of the same user
@@ -98,7 +98,7 @@ def delete_part(tx: Tx, doomed: Doomed, erasure_id: str, now: datetime) -> None:
     for bank in {bank for _, bank in places}:
         tx.run(_NEWEST_OP, (bank,))
     counts["taken_back"] = _take_back(tx, doomed.back, erasure_id, now)
-    counts["blobs"] = tx.run(UNUSED_BLOBS)
+    counts["blobs"] = tx.change(UNUSED_BLOBS)
     _mark_deleted(tx, erasure_id, counts, now)
 
 
@@ -115,7 +115,7 @@ def _take_back(tx: Tx, memories: Sequence[TakenBack], erasure_id: str, now: date
 
 
 def _each(tx: Tx, sql: str, keys: Iterable[Any]) -> int:
-    return sum(tx.run(sql, (key,)) for key in keys)
+    return sum(tx.change(sql, (key,)) for key in keys)
 
 
 def _delete_decisions(tx: Tx, names: Iterable[str]) -> int:
@@ -139,7 +139,7 @@ def _delete_intake(tx: Tx, number: int) -> int:
         )
         return 0
     tx.run("UPDATE ops SET intake = NULL WHERE intake = ?", (number,))
-    return tx.run("DELETE FROM intakes WHERE n = ?", (number,))
+    return tx.change("DELETE FROM intakes WHERE n = ?", (number,))
 
 
 def _keep_numbers(tx: Tx) -> None:

@@ -147,7 +147,7 @@ def retry(tx: Tx, intake_ids: Sequence[str] | None, bank: Bank | None) -> int:
     where, params = scope("b", bank, None)
     if intake_ids is not None:
         where, params = f"{where} AND i.intake_id IN ({marks(intake_ids)})", [*params, *intake_ids]
-    return tx.run(
+    return tx.change(
         "UPDATE intakes SET status = 0, claimed_by = NULL WHERE n IN"
         f" (SELECT i.n FROM intakes i JOIN banks b ON b.id = i.bank WHERE i.status = 2 AND {where})",
         params,

@@ -202,7 +202,7 @@ class Loader:
             raise _left_alone(f"feedback {feedback.feedback_id}") from None
 
     def _untrainable(self, tx: Tx, raw: JSON) -> int:
-        return tx.run("INSERT INTO optouts VALUES (?) ON CONFLICT DO NOTHING", (raw["user_id"],))
+        return tx.change("INSERT INTO optouts VALUES (?) ON CONFLICT DO NOTHING", (raw["user_id"],))
 
 
 def _two_histories(bank: Bank) -> Conflict:

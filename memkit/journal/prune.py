@@ -47,8 +47,8 @@ def prune(tx: Tx, before: datetime) -> tuple[int, dict[str, int]]:
     """What was logged before a moment goes; of undecided turns, nothing. Returns below which number decisions went,
     and how much."""
     first = {table: _first_kept(tx, table, micros(before)) for table in ("decisions", "traces")}
-    counts = {name: tx.run(sql, (first[table],)) for name, sql, table in _STEPS}
-    return first["decisions"], counts | {"blobs": tx.run(UNUSED_BLOBS)}
+    counts = {name: tx.change(sql, (first[table],)) for name, sql, table in _STEPS}
+    return first["decisions"], counts | {"blobs": tx.change(UNUSED_BLOBS)}
 
 
 def _first_kept(tx: Tx, table: str, moment: int) -> int:

@@ -200,7 +200,10 @@ class SqliteTx:
     def __init__(self, connection: sqlite3.Connection, patiently: Callable[[Callable[[], Any]], Any]) -> None:
         self._connection, self._patiently = connection, patiently
 
-    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
+    def run(self, sql: str, params: Sequence[Any] = ()) -> None:
+        self._connection.execute(sql, params)
+
+    def change(self, sql: str, params: Sequence[Any] = ()) -> int:
         return self._connection.execute(sql, params).rowcount
 
     def insert(self, sql: str, params: Sequence[Any] = ()) -> int:

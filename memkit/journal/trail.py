@@ -209,7 +209,7 @@ def write_feedback(tx: Tx, feedback: FeedbackRecord) -> bool:
             why="it was never written here, its user was erased, or the log was pruned",
             fix="pass the trace_id that answer(), search(), context() or add() returned",
         )
-    changed = tx.run(
+    changed = tx.change(
         "INSERT INTO feedback (feedback_id, trace_id, bank, payload, source, created_at) VALUES (?,?,?,?,?,?)"
         " ON CONFLICT (feedback_id) DO NOTHING",
         (

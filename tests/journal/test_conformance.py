@@ -124,17 +124,30 @@ def test_values_come_back_as_they_were(store: Store) -> None:
         assert tx.one("SELECT claimed_by FROM intakes") is None
 
 
-def test_what_failed_leaves_nothing_and_the_next_one_works(store: Store) -> None:
-    def fail(value: str, *users: str) -> None:
+def _ask(tx: Tx) -> None:
+    tx.one("SELECT 1")
+
+
+def _fail(tx: Tx) -> None:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("then", [_ask, lambda _: None], ids=["with what comes next", "with the commit"])
+def test_what_failed_leaves_nothing_and_the_next_one_works(store: Store, then: Callable[[Tx], None]) -> None:
+    def write(end: Callable[[Tx], None], value: str, *users: str) -> None:
         with store.engine.write([ANA]) as tx:
             _put(tx, "k", value)
             for user in users:
                 tx.run("INSERT INTO optouts VALUES (?)", (user,))
-            raise ZeroDivisionError
+            end(tx)
 
-    for error, given in ((ZeroDivisionError, ("v", "u")), (Conflict, ("v", "u", "u")), (InvalidText, ("\ud800",))):
+    for error, end, given in (
+        (ZeroDivisionError, _fail, ("v", "u")),
+        (Conflict, then, ("v", "u", "u")),
+        (InvalidText, then, ("\ud800",)),
+    ):
         with pytest.raises(error):
-            fail(*given)
+            write(end, *given)
     with store.engine.read() as tx:
         assert (_get(tx, "k"), tx.one("SELECT count(*) FROM optouts")) == (None, (0,))
 
@@ -145,7 +158,7 @@ def test_keys_are_returned_and_none_for_a_row_that_was_there(store: Store) -> No
         first, second = tx.insert(sql, ("a", "")), tx.insert(sql, ("b", ""))
     with store.engine.read() as tx:
         assert tx.all("SELECT id, user_id FROM banks ORDER BY id") == [(first, "a"), (second, "b")]
-        assert tx.run("SELECT 1") is not None
+        assert tx.change("SELECT 1") is not None
 
 
 def test_nothing_is_asked_for_and_nothing_is_found(store: Store) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memkit import Memory
 from memkit.adapters.shadow import SHADOW, ShadowLog, ShadowPair
 from memkit.errors import InvalidConfig, NotAStore, StoreUnreachable
+from memkit.journal.postgres.engine import PostgresTx
 from memkit.results import Hits
 from tests.journal.making import intake
 from tests.postgres import own_url
@@ -47,6 +49,22 @@ def test_what_one_machine_writes_the_other_finds_at_once(machine: Machine) -> No
     found = one.search("Where does Ana live?", user_id="ana", k=10)
     assert {"User moved to Lisbon.", "User adopted a dog named Buddy."} <= {hit.text for hit in found}
     assert [record.text for record in one.list(user_id="ana")] == [record.text for record in two.list(user_id="ana")]
+
+
+def test_a_turn_is_durable_after_five_ways_to_the_database(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One to begin, the bank, the turn, a number for what is kept, and the commit."""
+    memory, ways = machine("a"), list[str]()
+    memory.add("I live in Oslo.", user_id="ana", wait=False)
+    send, thread = PostgresTx.send, threading.get_ident()
+
+    def counted(tx: PostgresTx, sql: str, params: Sequence[Any] | None = None) -> Any:
+        if threading.get_ident() == thread:
+            ways.append(sql)
+        return send(tx, sql, params)
+
+    monkeypatch.setattr(PostgresTx, "send", counted)
+    memory.add("I moved to Bergen.", user_id="ana", wait=False)
+    assert len(ways) == 4, ways
 
 
 def test_what_is_erased_goes_from_every_machine(machine: Machine) -> None:

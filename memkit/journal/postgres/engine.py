@@ -14,7 +14,7 @@ import random
 import time
 import weakref
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -55,9 +55,10 @@ class PostgresEngine:
             )
         connection, number = self._begin(self._opening(banks, durable))
         try:
+            tx = PostgresTx(connection, self.address.schema, writes=True)
             with self._translating(connection):
-                yield PostgresTx(connection, self.address.schema, writes=True)
-            self._commit(connection, number)
+                yield tx
+            self._commit(connection, tx, number)
         finally:
             self.connections.give_back(connection)
 
@@ -129,11 +130,11 @@ class PostgresEngine:
                 raise as_ours(error, self.address) from error
             raise
 
-    def _commit(self, connection: Connection, number: str) -> None:
+    def _commit(self, connection: Connection, tx: PostgresTx, number: str) -> None:
         """Where the answer is lost, the server is asked what became of the transaction: it knows by its number."""
         try:
-            done = connection.execute("COMMIT").statusmessage
-        except psycopg.Error as error:
+            done = tx.send("COMMIT").statusmessage
+        except (psycopg.Error, UnicodeError) as error:
             ours = as_ours(error, self.address)
             if not connection.broken:
                 raise ours from error
@@ -179,7 +180,7 @@ class PostgresEngine:
             with self._translating(connection):
                 tx = PostgresTx(connection, schema)
                 if tx.one("SELECT to_regnamespace(?::text)", (schema,)) == (None,):
-                    tx.run(f"CREATE SCHEMA {schema}")
+                    tx.run_as_is(f"CREATE SCHEMA {schema}")
                 for statement in steps_after(read_format(tx), schema):
                     connection.execute(statement)  # pyright: ignore[reportArgumentType, reportCallIssue]
                 connection.execute("COMMIT")
@@ -298,29 +299,43 @@ def _last_value(connection: Connection, script: str | None) -> str:
 
 
 class PostgresTx:
-    __slots__ = ("_connection", "_schema", "writes")
+    """Statements whose answer nobody waits for are sent with the next, or with the commit: each wait is a way to the
+    database and back."""
+
+    __slots__ = ("_connection", "_schema", "_unsent", "writes")
 
     def __init__(self, connection: Connection, schema: str, *, writes: bool = False) -> None:
         self._connection, self._schema, self.writes = connection, schema, writes
+        self._unsent: list[tuple[str, Sequence[Any]]] = []
 
     def _execute(self, sql: str, params: Sequence[Any]) -> psycopg.Cursor[Row]:
-        return self._connection.execute(native(sql, self._schema), params)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        return self.send(native(sql, self._schema), params)
 
-    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
+    def send(self, sql: str, params: Sequence[Any] | None = None) -> psycopg.Cursor[Row]:
+        unsent, self._unsent = self._unsent, []
+        with self._connection.pipeline() if unsent and psycopg.Pipeline.is_supported() else nullcontext():
+            for earlier in unsent:
+                self._connection.execute(*earlier)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            return self._connection.execute(sql, params)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+    def run(self, sql: str, params: Sequence[Any] = ()) -> None:
+        self.many(sql, [params])
+
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        ours = native(sql, self._schema)
+        self._unsent += [(ours, row) for row in rows]
+
+    def change(self, sql: str, params: Sequence[Any] = ()) -> int:
         return self._execute(sql, params).rowcount
 
     def run_as_is(self, sql: str) -> None:
         """One that names its schema, and takes no parameters."""
-        self._connection.execute(sql)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        self.send(sql)
 
     def insert(self, sql: str, params: Sequence[Any] = ()) -> int:
         key = "id" if sql.startswith("INSERT INTO banks ") else "n"
         row = self._execute(f"{sql} RETURNING {key}", params).fetchone()
         return row[0] if row else 0
-
-    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        with self._connection.cursor() as cursor:
-            cursor.executemany(native(sql, self._schema), rows)  # pyright: ignore[reportArgumentType]
 
     def one(self, sql: str, params: Sequence[Any] = (), *, hold: bool = False) -> Row | None:
         return self._execute(f"{sql} FOR UPDATE" if hold and self.writes else sql, params).fetchone()
