@@ -1,9 +1,8 @@
-"""Four weeks at one app. Each week other people talk to whatever serves; then `retrain` reads the log
-that has grown, goes on from what serves, and what passes the gate is promoted.
+"""Four weeks at one app. Each week other people talk to whatever serves; then `retrain` reads the log that has grown,
+goes on from what serves, and what passes the gate is promoted.
 
-The tiny checkpoint with bad habits manages, and is what is trained; the skilled one stands for the app's own model,
-which listens and answers. What serves after each week is asked the final questions of people whom nobody learned from.
-`--full` takes three seeds, eighteen minutes of CPU each, and writes RESULTS.md.
+The app is the support desk of `make demo`, with the small manager. What serves after each week is asked by a panel whom
+nobody learned from. `--full` takes three seeds, a quarter of an hour of CPU each, and writes RESULTS.md.
 """
 
 from __future__ import annotations
@@ -11,32 +10,25 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
-import torch
-
-from memkit.adapters.promotion import promote
-from memkit.backbones.hf import HFBackbone
-from memkit_train.lab import tiny
-from memkit_train.lab.demo.chatbot import AT_ONCE, Chatbot, Visit
-from memkit_train.lab.worlds import Episode, Knobs, Manners, generate
+from memkit_train.lab.demo import panel
+from memkit_train.lab.demo.chatbot import Chatbot, Visit
+from memkit_train.lab.demo.story import ALIAS, ROLES, make_config, open_desk
+from memkit_train.lab.field import generate_field
+from memkit_train.lab.worlds import Manners
 from memkit_train.metrics.stats import difference_by_cluster, mean_by_cluster
-from memkit_train.replay.env import beside
-from memkit_train.retrain import run as command
-from memkit_train.retrain import stages
-from memkit_train.retrain.config import TrainConfig
-from tests.bench._offline_learning import ROLES, World, others, scores, tried
+from memkit_train.retrain.run import retrain
 from tests.bench._results import record
 from tests.bench._table import Row
-from tests.bench._users import OPTIONS
 
-WEEKS, PEOPLE, HELD = 4, 100, 40
-EXPLORE = 0.5
-"""Share of decisions that are sampled: greedy ones hold no news."""
+WEEKS, PEOPLE, PANEL = 4, 100, 40
+MANNERS = Manners(0.3, 0.1, corrects=0.35)
 SEEDS = (71, 72, 73)
 
 Scores = Mapping[str, Sequence[float]]
-"""User → 1.0 for every question that the bank allowed to be answered."""
+"""User → 1.0 for every question that was answered rightly."""
 
 
 @dataclass
@@ -48,11 +40,10 @@ class Weeks:
 
 
 def run(full: bool = False) -> list[Row]:
-    torch.set_num_threads(1)
     rows: list[Row] = []
     for seed in SEEDS if full else SEEDS[:1]:
         with tempfile.TemporaryDirectory() as room:
-            found = spend_weeks(World(seed, Path(room), PEOPLE, HELD))
+            found = spend_weeks(Path(room), seed)
         means = " → ".join(f"{mean_by_cluster(one).value:.3f}" for one in found.scores)
         steps = [difference_by_cluster(b, a) for a, b in zip(found.scores, found.scores[1:], strict=False)]
         worse = sum(step.high < 0 for step in steps)
@@ -67,54 +58,25 @@ def run(full: bool = False) -> list[Row]:
     return rows
 
 
-def spend_weeks(world: World, *, weeks: int = WEEKS) -> Weeks:
-    found = Weeks([_score(world, None)])
-    for week in range(weeks):
-        _talk(world, week)
-        digest, said = _retrain(configure(world))
-        found.said.append(said)
-        adapter = None if digest is None else world.folder / "store" / "adapters" / digest
-        found.scores.append(found.scores[-1] if adapter is None else _score(world, adapter))
+def spend_weeks(folder: Path, seed: int) -> Weeks:
+    store, found = folder / "memory", Weeks()
+    with open_desk(store) as chatbot:
+        found.scores.append(_ask(chatbot, seed, "start"))
+        for week in range(WEEKS):
+            talk = generate_field(PEOPLE, seed=seed, side=f"week{week}")
+            log = chatbot.serve([Visit(one, one.user_id, MANNERS, seed=seed) for one in talk])
+            tonight = max(one.question.asked_at for one in log) + timedelta(days=1)
+            # Forced: everybody's months begin on one day, so no week's labels are newer than those of the one before.
+            done = retrain(make_config(store, folder / "runs", seed + 10 * week), force=True, now=tonight)
+            found.said.append(done.status if done.digest else f"{done.status} ({done.why[:200]})")
+            if done.digest:
+                chatbot.memory.adapters.promote(ALIAS, done.digest, roles=ROLES)
+            found.scores.append(_ask(chatbot, seed, f"after{week}") if done.digest else found.scores[-1])
     return found
 
 
-def configure(world: World) -> TrainConfig:
-    return world.config(
-        world.folder / "store",
-        **{
-            "data.heldout_share": 0.4,
-            "model.parent": "production",
-            "model.answerer": f"hf:{tiny.checkpoint('skilled')}",
-            "gate.canaries": 16,
-        },
-    )
-
-
-def _talk(world: World, week: int) -> None:
-    """With what was promoted, or the base."""
-    episodes: Sequence[Episode] = generate(world.users, seed=100 * world.seed + week, knobs=Knobs(), split="train")
-    visits = [Visit(one, f"{week}/{one.user_id}", Manners(), seed=world.seed) for one in episodes]
-    with (
-        others() as own,
-        HFBackbone(tiny.checkpoint("biased"), threads=1, max_batch=AT_ONCE) as model,
-        Chatbot(world.folder / "store", beside(model, own, ROLES), explore=EXPLORE, config=OPTIONS) as chatbot,
-    ):
-        chatbot.serve(visits)
-
-
-def _retrain(config: TrainConfig) -> tuple[str | None, str]:
-    """What was published is promoted. Forced: everybody's months begin on days of their own, so a week's labels may be
-    older than those of the week before."""
-    done = command.retrain(config, force=True)
-    if done.digest is None:
-        return None, f"{done.status} ({done.why[:200]})"
-    registry = stages.open_registry(config)
-    try:
-        promote(registry, "production", done.digest)
-    finally:
-        registry.close()
-    return done.digest, done.status
-
-
-def _score(world: World, adapter: Path | None) -> Scores:
-    return scores(world, tried(world, {"served": adapter}, skilled=False))["served"]
+def _ask(chatbot: Chatbot, seed: int, when: str) -> Scores:
+    rights: dict[str, list[float]] = {}
+    for one in chatbot.serve(panel.visits(generate_field(PANEL, seed=seed, side="panel"), when)):
+        rights.setdefault(one.user_id.removeprefix(f"{when}-"), []).append(float(one.right))
+    return rights
