@@ -12,6 +12,7 @@ import typer
 
 from memkit.cli import adapters, copies, documents, held, look, schema, servers, show
 from memkit.cli.opening import is_there, open_store, there
+from memkit.cli.panels import arrange
 from memkit.cli.servers import DEFAULT_STORE, Store
 from memkit.errors import InvalidInput
 from memkit.models import to_json
@@ -435,3 +436,15 @@ def demo(
 
     told = None if tour else circle()
     raise typer.Exit(run(keep, json) if told is None else told(keep, json=json))
+
+
+arrange(
+    app,
+    {
+        "Remember and find": "demo add add-document search answer feedback list profile pin users",
+        "See why": "log history why stats ui",
+        "Put right": "undo parked retry held release erase prune",
+        "Keep safe": "doctor backup restore recover export import move schema",
+        "Serve": "serve proxy adapters",
+    },
+)

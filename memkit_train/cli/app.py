@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from memkit.cli import show
+from memkit.cli.panels import arrange
 from memkit.errors import InvalidInput
 from memkit_train.cli.common import DEFAULT_STORE, NOTHING, REFUSED, Json, Store, open_registry, open_source
 
@@ -373,3 +374,13 @@ def _mount() -> None:
 
 
 _mount()
+arrange(
+    app,
+    {
+        "Look": "demo inspect plan doctor",
+        "Retrain": "retrain sft gate adopt compare ranker report",
+        "Reinforcement learning": "grpo ppo logo",
+        "Evaluate": "eval judge-agreement",
+        "Out and back in": "export bundle unbundle",
+    },
+)
