@@ -182,9 +182,9 @@ class Memory(Upkeep):
         expires_at: datetime | str | None = None,
     ) -> AddResult:
         """Make a document findable: the Path of a text, Markdown, HTML or PDF file (`memkit[pdf]`), or its text and a
-        `name`. It is kept in passages of origin `document`, each with its place (`heading`, `page`) in the metadata;
-        nothing in it becomes a fact about the user. A document of the same name is replaced: what did not change
-        stays."""
+        `name`. It is kept in passages (kind `chunk`, which `list` leaves out unless it is asked for), each with its
+        place (`heading`, `page`) in the metadata; nothing in it becomes a fact about the user. A document of the same
+        name is replaced: what did not change stays."""
         bank = self._bank(user_id, agent_id)
         return documents.add_document(
             self._runtime.alive(), source, bank=bank, name=name, at=at, metadata=metadata, expires_at=expires_at

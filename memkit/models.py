@@ -15,10 +15,11 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-Kind = Literal["fact", "episode", "turn", "lesson"]
+Kind = Literal["fact", "episode", "turn", "lesson", "chunk"]
 """fact: what a manager wrote. episode: a turn that was stored as it is. turn: the words of a turn that a manager
-decides about, kept beside what it makes of them. lesson: what a reflector drew from an agent's run."""
-KINDS: tuple[Kind, ...] = ("fact", "episode", "turn", "lesson")
+decides about, kept beside what it makes of them. lesson: what a reflector drew from an agent's run. chunk: a passage
+of a document."""
+KINDS: tuple[Kind, ...] = ("fact", "episode", "turn", "lesson", "chunk")
 MEMORIES: tuple[Kind, ...] = ("fact", "episode", "lesson")
 """What managers and users handle one by one; turns are words that are only found."""
 Origin = Literal["user", "assistant", "tool", "document", "import", "api"]

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from memkit.models import JSON, MemoryRecord, Op, Turn
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hit, Hits, Page, ParkedTurn
 
-Kinds = list[Literal["fact", "turn", "episode", "lesson"]]
+Kinds = list[Literal["fact", "turn", "episode", "lesson", "chunk"]]
 Named = Annotated[str, Field(min_length=1)]
 Spaces = Annotated[
     list[str], Field(description="Over the user's own memories and all spaces that may be read ([]), or over these.")

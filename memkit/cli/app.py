@@ -6,16 +6,16 @@ import importlib
 import io
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
 from memkit.cli import adapters, copies, documents, held, look, schema, servers, show
 from memkit.cli.opening import is_there, open_store, there
-from memkit.cli.panels import arrange
+from memkit.cli.panels import PANELS, arrange
 from memkit.cli.servers import DEFAULT_STORE, Store
 from memkit.errors import InvalidInput
-from memkit.models import to_json
+from memkit.models import Kind, to_json
 from memkit.runtime import portability
 from memkit.runtime.reembed import adopt_embedder, to_adopt
 
@@ -161,11 +161,14 @@ def list_(
     store: Store = DEFAULT_STORE,
     agent: Agent = None,
     limit: Annotated[int, typer.Option("--limit")] = 100,
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", help="fact, episode, lesson, turn or chunk; may be repeated.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """What is remembered of a user."""
+    """What is remembered of a user: facts, episodes and lessons."""
     with open_store(store) as memory:
-        page = memory.list(user_id=user, agent_id=agent, limit=limit)
+        page = memory.list(user_id=user, agent_id=agent, limit=limit, kinds=cast(list[Kind] | None, kind))
     show.as_json({"memories": list(page), "cursor": page.cursor}) if json else show.memories(page)
 
 
@@ -438,13 +441,4 @@ def demo(
     raise typer.Exit(run(keep, json) if told is None else told(keep, json=json))
 
 
-arrange(
-    app,
-    {
-        "Remember and find": "demo add add-document search answer feedback list profile pin users",
-        "See why": "log history why stats ui",
-        "Put right": "undo parked retry held release erase prune",
-        "Keep safe": "doctor backup restore recover export import move schema",
-        "Serve": "serve proxy adapters",
-    },
-)
+arrange(app, PANELS)

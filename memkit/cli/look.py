@@ -42,8 +42,8 @@ def users(
 
 
 def why(
-    user: Annotated[str, typer.Argument(help="Whose memories.")],
     text: Annotated[str, typer.Argument(help="What is missed, in a few words.")],
+    user: Annotated[str, typer.Option("--user", "-u", help="Whose memories.")],
     store: Store = DEFAULT_STORE,
     json: Json = False,
 ) -> None:

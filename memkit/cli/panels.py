@@ -6,6 +6,15 @@ from collections.abc import Mapping
 
 import typer
 
+PANELS = {
+    "Remember and find": "demo add add-document search answer feedback list profile pin users",
+    "See why": "log history why stats ui",
+    "Put right": "undo parked retry held release erase prune",
+    "Keep safe": "doctor backup restore recover export import move schema",
+    "Serve": "serve proxy adapters",
+}
+"""Of `memkit`."""
+
 
 def arrange(app: typer.Typer, panels: Mapping[str, str]) -> None:
     """`panels`: heading → the names of its commands. Each command is in one of them."""

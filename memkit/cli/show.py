@@ -60,8 +60,9 @@ def when(moment: datetime | None) -> str:
 
 
 def visible(text: str) -> str:
-    """Text safe to print: control and direction characters are shown, not obeyed."""
-    return escape("".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text))
+    """Text safe to print, in one line: control and direction characters are shown, not obeyed."""
+    line = text.replace("\r\n", "\n").replace("\n", " ↵ ")
+    return escape("".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in line))
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -101,10 +101,10 @@ class LiveBank:
 
     @property
     def memories(self) -> int:
-        """How many a manager has to do with: the words that were said are none."""
+        """How many a manager has to do with: words that were said, and passages of documents, are none."""
         if self._index is not None:
-            return len(self._index) - int(self._index.kinds["turn"].sum())
-        return sum(record.kind != "turn" for record in self.state.values())
+            return len(self._index) - sum(int(self._index.kinds[kind].sum()) for kind in ("turn", "chunk"))
+        return sum(record.kind not in ("turn", "chunk") for record in self.state.values())
 
     def words_said(self, turns: Collection[str]) -> list[MemoryRecord]:
         """The words that were said in this bank; `turns` are those that must be among them."""

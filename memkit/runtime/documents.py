@@ -54,7 +54,7 @@ def add_document(
     turns = tuple(_placed(turn, title, one) for turn, one in zip(intake.turns, passages, strict=True))
     intake = replace(intake, turns=turns)
     old = {_key(record, record.expires_at): record for record in _kept(runtime, bank, title)}
-    drafts = {_key(turn, intake.expires_at): episode(turn, intake) for turn in turns}
+    drafts = {_key(turn, intake.expires_at): replace(episode(turn, intake), kind="chunk") for turn in turns}
     fresh = [draft for key, draft in drafts.items() if key not in old]
     gone = [OpDraft("delete", record.id, origin="api") for key, record in old.items() if key not in drafts]
     if not fresh and not gone:
@@ -127,8 +127,8 @@ def _placed(turn: Turn, name: str, passage: Passage) -> Turn:
 
 
 def _kept(runtime: Runtime, bank: Bank, name: str) -> list[MemoryRecord]:
-    live = runtime.journal.live(bank=bank, kinds=("episode",))
-    return [one for _, one in live if one.origin == "document" and one.metadata.get("document") == name]
+    live = runtime.journal.live(bank=bank, kinds=("chunk",))
+    return [one for _, one in live if one.metadata.get("document") == name]
 
 
 def _key(one: MemoryRecord | Turn, expires_at: datetime | None) -> tuple[str, str, datetime | None]:

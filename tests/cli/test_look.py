@@ -30,9 +30,9 @@ def say(store: Path, *words: str, code: int = 0) -> str:
 
 
 def test_why_says_in_words_and_in_json_what_became_of_it(store: Path) -> None:
-    assert "small talk" in say(store, "why", "ana", "lol whatever")
-    assert "It is remembered." in say(store, "why", "ana", "peanuts")
-    found = json.loads(say(store, "why", "ana", "Paris", "--json"))
+    assert "small talk" in say(store, "why", "lol whatever", "--user", "ana")
+    assert "It is remembered." in say(store, "why", "peanuts", "--user", "ana")
+    found = json.loads(say(store, "why", "Paris", "--user", "ana", "--json"))
     assert (found["turns"], found["searched"]) == ([], 2)
 
 

@@ -41,7 +41,7 @@ def test_every_command_takes_the_url_of_a_database(url: str, tmp_path: Path) -> 
     assert "Buddy" in hit["memory"]["text"]
     assert "Buddy" in say("list", "--user", "ana")
     assert "Buddy" in say("log", "--user", "ana")
-    assert "It is remembered." in say("why", "ana", "Buddy")
+    assert "It is remembered." in say("why", "Buddy", "--user", "ana")
     assert say("users").count("\n") == 3
     assert json.loads(say("stats", "--json"))["users"] == 2
     assert "ADD" in say("history", "--user", "ana")

@@ -96,7 +96,7 @@ export interface ContextRequest {
   as_of?: string | number | null;
   query: string;
   max_tokens?: number;
-  kinds?: ("fact" | "turn" | "episode" | "lesson")[] | null;
+  kinds?: ("fact" | "turn" | "episode" | "lesson" | "chunk")[] | null;
   min_score?: number | null;
   spaces?: string[] | null;
 }
@@ -420,7 +420,7 @@ export interface SearchRequest {
   query: string;
   /** As many as the store allows: 200, unless it was opened otherwise. */
   k?: number;
-  kinds?: ("fact" | "turn" | "episode" | "lesson")[] | null;
+  kinds?: ("fact" | "turn" | "episode" | "lesson" | "chunk")[] | null;
   min_score?: number | null;
   spaces?: string[] | null;
   /** With the turns that each memory was drawn from. */
