@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -146,6 +147,21 @@ def scan(handle: Handle, where: Any) -> Batch:
         return await rows.to_arrow()
 
     return LOOP.run(read())
+
+
+def detach(batch: Batch) -> Batch:
+    """A copy with buffers of its own. A filtered batch may be a window on the buffers it was cut from, and LanceDB
+    writes those whole: bytes of a row that was filtered out were found in the new file."""
+    _, pa = modules()
+    return batch.take(pa.array(range(batch.num_rows), pa.int64()))
+
+
+@contextmanager
+def silence_cleanup() -> Generator[None]:
+    """lancedb warns that cleanup may break other readers; the exclusive lock is there so that there are none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def is_missing_table(error: BaseException) -> bool:

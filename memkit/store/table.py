@@ -17,9 +17,8 @@ import queue
 import shutil
 import threading
 import time
-import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,9 +32,11 @@ from memkit.store.lance import (
     classify,
     connect,
     connect_pinned,
+    detach,
     forked_after_loading,
     is_missing_table,
     modules,
+    silence_cleanup,
     trim_heap,
     typed_errors,
 )
@@ -283,7 +284,7 @@ class LanceTable:
             handle.optimize(cleanup_older_than=_NEVER)
         self._prove(handle)
         self.sync()
-        with _quiet():
+        with silence_cleanup():
             handle.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
         self.sync()
 
@@ -298,22 +299,28 @@ class LanceTable:
         only."""
         handle = self._open()
         if handle is not None:
+            files = [path for path in self.directory.rglob("*") if path.is_file()]
+            stale = [path for path in files if CORRUPT not in path.name and not is_temporary(path.name)]
             for tag in list(handle.tags.list()):
                 handle.tags.delete(tag)
             for branch in list(handle.branches.list()):
                 handle.branches.delete(branch)
             _, pa = modules()
             schema, kept = handle.schema, handle.search().where(keep).to_batches(batch_rows)
-            rows = (_detached(pa.RecordBatch.from_arrays(batch.columns, schema=schema)) for batch in kept)
+            rows = (detach(pa.RecordBatch.from_arrays(batch.columns, schema=schema)) for batch in kept)
             self._drop_old_versions(self.overwrite(schema, rows))
             self._handle = None
+            for path in stale:  # LanceDB passes over what it could not remove
+                path.unlink(missing_ok=True)
+            self.sync()
 
     # -- damage ------------------------------------------------------------------------------------------------
 
     def heal(self) -> list[str]:
         """Make the table readable again; returns the names of what was moved aside. The newest version that
-        cannot be read is quarantined, then the one before it; when none is left, the whole table is. Where what is
-        then left does not suffice, all stays as it was. Where nothing had to go, the indexes are made anew."""
+        cannot be read is quarantined, then the one before it; when none is left, the whole table is. So are older ones
+        whose manifest is torn, because whatever removes old versions reads each of them. Where what is then left does
+        not suffice, all stays as it was. Of a table that nothing can build anew, the indexes are made anew."""
         with self._lock(True):
             moved: list[tuple[Path, Path]] = []
             if self._beyond_healing is not None and self._beyond_healing == self.stamp():
@@ -323,14 +330,12 @@ class LanceTable:
                 while self.directory.is_dir() and not self._readable():
                     found = (self.directory / "_versions").glob("*.manifest")
                     manifests = sorted(found, key=lambda path: age(path.name))
-                    victim = manifests[0] if len(manifests) > 1 else self.directory
-                    moved.append((victim, free_name(victim)))
-                    with typed_errors():
-                        victim.rename(moved[-1][1])
+                    moved.append(self._move_aside(manifests[0] if len(manifests) > 1 else self.directory))
+                moved += [self._move_aside(torn) for torn in self._torn_manifests()]
                 if moved and not self._left_suffices():
                     put_back(moved)
                     self._beyond_healing = self.stamp()
-                elif not moved and self._suffices is not None and self._left_suffices() and not forked_after_loading():
+                elif self._suffices is not None and self._left_suffices() and not forked_after_loading():
                     with typed_errors():
                         self.ensure_indexes(self._fresh(), replace=True)
             except BaseException:
@@ -339,6 +344,23 @@ class LanceTable:
             finally:
                 self._handle = None
             return [target.name for _, target in moved]
+
+    def _move_aside(self, victim: Path) -> tuple[Path, Path]:
+        target = free_name(victim)
+        with typed_errors():
+            return victim, victim.rename(target)
+
+    def _torn_manifests(self) -> list[Path]:
+        """Of older versions; the newest can be read."""
+        found: list[Path] = []
+        for path in sorted((self.directory / "_versions").glob("*.manifest"), key=lambda path: age(path.name)):
+            try:
+                with typed_errors():
+                    if (handle := self._fresh(pinned=True)) is not None:
+                        handle.checkout(2**64 - 1 - age(path.name))
+            except StoreDamaged:
+                found.append(path)
+        return found
 
     def _left_suffices(self) -> bool:
         if self._suffices is None:
@@ -426,18 +448,3 @@ class LanceTable:
     def usage(self) -> tuple[int, int]:
         """(files, bytes) of the table's folder."""
         return measure(self.directory)
-
-
-def _detached(batch: Batch) -> Batch:
-    """A copy with buffers of its own. A filtered batch may be a window on the buffers it was cut from, and LanceDB
-    writes those whole: bytes of a row that was filtered out were found in the new file."""
-    _, pa = modules()
-    return batch.take(pa.array(range(batch.num_rows), pa.int64()))
-
-
-@contextmanager
-def _quiet() -> Generator[None]:
-    """lancedb warns that cleanup may break other readers; the exclusive lock is there so that there are none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

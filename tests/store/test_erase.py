@@ -149,3 +149,40 @@ def test_trajectories_are_erased_alike(tmp_path: Path) -> None:
     disk, cells = everything_on_disk(tmp_path), all_versions(tmp_path, "trajectories")
     assert not any(canary(n).encode() in disk or canary(n) in cells for n in range(2, 61, 2))
     assert [page.to_pylist() for page in table.scan()] == before
+
+
+def test_what_lancedb_could_not_remove_goes_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It passes over a file whose removal fails, and says nothing."""
+    store = open_projection(tmp_path)
+    store.apply([row(1, text=canary(1)), row(2, "bob")], 2)
+    monkeypatch.setattr(LanceTable, "_drop_old_versions", lambda table, handle: None)
+    assert store.erase("ana").rows == 1
+    assert canary(1).encode() not in everything_on_disk(tmp_path)
+    assert [record.id for _, record in store.slice("bob").records] == ["m_2"]
+
+
+@pytest.mark.parametrize("torn", ["an older version", "the newest, and the index of the one before"])
+def test_what_a_power_cut_tore_stops_no_reading_and_no_erasure(tmp_path: Path, torn: str) -> None:
+    """LanceDB reads every manifest when it removes old versions, and it finds rows by their index."""
+
+    def opened() -> Trajectories:
+        return Trajectories(tmp_path / "lance", lock=file_lock(tmp_path / "lock"), sealed=lambda: 4)
+
+    def decision(n: int) -> TrajectoryRow:
+        return TrajectoryRow(n, f"d_{n}", Bank(f"u{n % 2}"), "manager", n, {"reply": canary(n)}, START, blobs={})
+
+    table = opened()
+    table.append([decision(n) for n in range(1, 5)])
+    table.maintain(force=True)
+    table.append([decision(5)])
+    folder = table.path / "trajectories.lance"
+    newest, older, *_ = sorted((folder / "_versions").glob("*.manifest"))
+    (older if torn == "an older version" else newest).write_bytes(b"")
+    if torn != "an older version":
+        for path in (folder / "_indices").rglob("page_lookup.lance"):
+            path.unlink()
+    table = opened()
+    assert sorted(table.fetch([1, 2, 3, 4])) == [1, 2, 3, 4]
+    table.erase("u1")
+    assert sorted(table.fetch([1, 2, 3, 4])) == [2, 4]
+    assert not any(canary(n).encode() in everything_on_disk(tmp_path) for n in (1, 3, 5))
