@@ -14,7 +14,7 @@ import random
 import time
 import weakref
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -31,6 +31,8 @@ from memkit.models import Bank
 
 ABANDONED_S = 30.0
 """A transaction whose process is silent for so long (it was stopped in the middle) is ended by the server."""
+MOST_UNSENT = 500
+"""Statements that wait to be sent: a move or an import writes many thousands in one transaction."""
 _T = TypeVar("_T")
 
 
@@ -312,18 +314,30 @@ class PostgresTx:
         return self.send(native(sql, self._schema), params)
 
     def send(self, sql: str, params: Sequence[Any] | None = None) -> psycopg.Cursor[Row]:
-        unsent, self._unsent = self._unsent, []
-        with self._connection.pipeline() if unsent and psycopg.Pipeline.is_supported() else nullcontext():
-            for earlier in unsent:
-                self._connection.execute(*earlier)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        if not self._unsent:
             return self._connection.execute(sql, params)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        with self._in_one_go():
+            self._send_unsent()
+            return self._connection.execute(sql, params)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+    def _in_one_go(self) -> AbstractContextManager[object]:
+        return self._connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext()
+
+    def _send_unsent(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        for earlier in unsent:
+            self._connection.execute(*earlier)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
     def run(self, sql: str, params: Sequence[Any] = ()) -> None:
         self.many(sql, [params])
 
     def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         ours = native(sql, self._schema)
-        self._unsent += [(ours, row) for row in rows]
+        for row in rows:
+            self._unsent.append((ours, row))
+            if len(self._unsent) >= MOST_UNSENT:
+                with self._in_one_go():
+                    self._send_unsent()
 
     def change(self, sql: str, params: Sequence[Any] = ()) -> int:
         return self._execute(sql, params).rowcount
