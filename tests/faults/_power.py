@@ -9,6 +9,7 @@ import shutil
 import signal
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from memkit import Memory
 from memkit.errors import MemkitError
@@ -98,6 +99,10 @@ while nth < most and quiet < 3:
 """
 
 
+_A_PROCESS = 100
+"""Failing calls that one process tries."""
+
+
 def cut_power(count: int, seed: int, *, flushes: bool = True) -> Tally:
     """`flushes=False`: the disk never does what fsync asks, and promises break: the control."""
     tally = Tally(seed)
@@ -155,24 +160,33 @@ def kill_at_calls(count: int, seed: int) -> Tally:
 def fail_calls(step: int, seed: int) -> Tally:
     """Every `step`th call of opening, adding, flushing, searching, erasing and backing up fails once."""
     tally = Tally(seed)
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        done = run_shimmed(FAILING, [str(root), str(1 + seed % step), str(step), "5000"], root)
-        if done.returncode:
-            tally.broken.append(f"the process ended: {done.stderr[-300:]}")
-        for line in done.stdout.splitlines():
-            told = json.loads(line)
-            tally.tried += 1
-            tally.count(told["said"] or "unharmed")
-            what = f"call {told['nth']} failed"
-            if told["strange"]:
-                tally.broken.append(f"{what}: {told['strange']}")
-            acked = [turn for user, turn in told["acked"] if user != "gone"]
-            _check_acked(Path(told["path"]), acked, tally, what)
-            word, files = f"gone {told['nth']}.".encode(), Path(told["path"]).rglob("*")
-            if told["erased"] and any(word in file.read_bytes() for file in files if file.is_file()):
-                tally.broken.append(f"{what}: erased words are back")
-    return tally
+    first = 1 + seed % step
+    while True:
+        before = tally.tried
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            numbers = [str(first), str(step), str(first + _A_PROCESS * step)]
+            done = run_shimmed(FAILING, [str(root), *numbers], root)
+            if done.returncode:
+                tally.broken.append(f"the process ended: {done.stderr[-300:]}")
+            for line in done.stdout.splitlines():
+                _check_failed(json.loads(line), tally)
+        if done.returncode or tally.tried == before:
+            return tally
+        first += _A_PROCESS * step
+
+
+def _check_failed(told: dict[str, Any], tally: Tally) -> None:
+    tally.tried += 1
+    tally.count(told["said"] or "unharmed")
+    what = f"call {told['nth']} failed"
+    if told["strange"]:
+        tally.broken.append(f"{what}: {told['strange']}")
+    acked = [turn for user, turn in told["acked"] if user != "gone"]
+    _check_acked(Path(told["path"]), acked, tally, what)
+    word, files = f"gone {told['nth']}.".encode(), Path(told["path"]).rglob("*")
+    if told["erased"] and any(word in file.read_bytes() for file in files if file.is_file()):
+        tally.broken.append(f"{what}: erased words are back")
 
 
 def _acks(events: list[Event], root: Path) -> str:
