@@ -53,9 +53,9 @@ class Sealer:
 
     def _move(self, table: Trajectories, page: Sequence[tuple[int, DecisionRecord]]) -> None:
         rows = [self._row(number, record) for number, record in page]
-        table.append(rows)
-        table.sync()
-        wrong = table.differing(rows)
+        wrong = self._copy(table, rows)
+        if wrong and table.heal():  # a power cut tore the version that holds an earlier copy of them
+            wrong = self._copy(table, rows)
         if wrong:
             raise StoreDamaged(
                 f"{len(wrong)} sealed decisions cannot be read back as they were written",
@@ -63,6 +63,12 @@ class Sealer:
                 fix="nothing is lost, the journal still has them; move the folder sealed aside and call flush()",
             )
         self._journal.drop_payloads([number for number, _ in page])
+
+    def _copy(self, table: Trajectories, rows: Sequence[TrajectoryRow]) -> Sequence[int]:
+        """Which of them cannot be read back as they are."""
+        table.append(rows)
+        table.sync()
+        return table.differing(rows)
 
     def _row(self, number: int, record: DecisionRecord) -> TrajectoryRow:
         from memkit.store import TrajectoryRow

@@ -139,6 +139,11 @@ class Trajectories:
 
     # -- care --------------------------------------------------------------------------------------------------
 
+    def heal(self) -> list[str]:
+        """Go on from the newest version that can be read as it was written, where that has all that was sealed; what
+        was moved aside for it."""
+        return self._table.heal()
+
     @property
     def commits_since_maintenance(self) -> int:
         return self._table.commits_since_maintenance

@@ -77,6 +77,22 @@ def test_a_crash_between_copy_and_drop_is_finished_by_the_next_call(
     assert table.check() == []
 
 
+def test_a_copy_that_a_power_cut_tore_is_made_anew(tmp_path: Path) -> None:
+    """It opens, and its rows are not those that were copied."""
+    with Memory(tmp_path / "s") as memory:
+        memory.add("I live in Oslo.", user_id="ana")
+        memory._runtime.sealer.seal(force=True)
+        journal, table = memory._runtime.journal, memory._runtime.trajectories
+        memory.add("I moved to Bergen.", user_id="ana")
+        rows = [memory._runtime.sealer._row(*one) for one in journal.read_unsealed(limit=GROUP)]
+        table.append([replace(row, payload={"v": 1, "reply": "x" * 40}) for row in rows])
+        (torn,) = (one for one in table.path.rglob("data/*.lance") if b"x" * 40 in one.read_bytes())
+        torn.write_bytes(torn.read_bytes().replace(b"x" * 40, b"y" * 40))
+        assert memory._runtime.sealer.seal(force=True) == len(rows)
+        said = [one for one in journal.iter_decisions() if "y" * 40 in str(one.payload)]
+        assert (said, [one.code for one in memory.doctor()]) == ([], ["sealed_quarantine"])
+
+
 def test_what_cannot_be_read_back_stays_in_the_journal(sealing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     journal, table, sealer = sealing
     journal.record(decision(0))
