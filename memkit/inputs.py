@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ParamSpec, TypeGuard, TypeVar, cast
 
-from memkit.errors import InvalidInput, InvalidScope, InvalidText, InvalidTime, LimitExceeded, WrongName
+from memkit.errors import InvalidConfig, InvalidInput, InvalidScope, InvalidText, InvalidTime, LimitExceeded, WrongName
 from memkit.models import JSON, KEEP_TURNS, SPACE, Origin
 from memkit.text.parts import attached_to, text_in
 
@@ -20,6 +21,8 @@ R = TypeVar("R")
 
 MAX_ID_BYTES = 512
 _MAX_DEPTH = 100
+_URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
+"""Of one slash, too: that is all a `Path` leaves. A drive has one letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,17 @@ def path_of(value: Any, name: str) -> Path:
     if not isinstance(value, str | Path) or not str(value) or "\x00" in str(value):
         raise InvalidInput(f"{name} is no path", why=f"it is {value!r}"[:200], fix="pass a str or a pathlib.Path")
     return Path(value)
+
+
+def folder_of(value: Any, name: str) -> Path:
+    """A folder of this machine, wherever the app goes later. A URL would name one, too: `./s3:/bucket`."""
+    if scheme := _URL.match(str(value)):
+        raise InvalidConfig(
+            f"{name}= is a URL ({scheme[0]}…), and is no folder",
+            why="each machine keeps LanceDB on a disk of its own; object storage is not supported",
+            fix=f"name a local folder with {name}=, e.g. /var/cache/memkit",
+        )
+    return path_of(value, name).absolute()
 
 
 def aware(value: Any, name: str) -> datetime:

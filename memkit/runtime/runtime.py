@@ -19,7 +19,7 @@ from memkit.config import Config
 from memkit.embedders.deferred import default_or
 from memkit.embedders.recorded import Recorded
 from memkit.errors import InvalidConfig, StoreClosed
-from memkit.inputs import has_surrogates, is_url, keep_turns_of, path_of, text_of
+from memkit.inputs import folder_of, has_surrogates, is_url, keep_turns_of, path_of, text_of
 from memkit.journal import Journal
 from memkit.models import Bank, Op
 from memkit.rerankers import make_reranker
@@ -111,8 +111,8 @@ class Runtime:
         self._backbone: Backbone | None = None
         self._backbone_lock, self._lock, self._closed = threading.Lock(), threading.RLock(), False
         where = path if is_url(path) else path_of(path, "path").absolute()  # the app may change its folder later
-        beside = lance and path_of(lance, "lance").absolute()
-        self.journal = Journal.open(where, clock=self.clock, ids=self.ids, lance=beside or None)
+        beside = folder_of(lance, "lance") if lance else None
+        self.journal = Journal.open(where, clock=self.clock, ids=self.ids, lance=beside)
         self.path = self.journal.place
         try:
             if made is None:

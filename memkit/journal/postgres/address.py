@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from memkit.errors import InvalidConfig
+from memkit.inputs import folder_of
 from memkit.models import Bank
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -38,7 +39,7 @@ class Address:
                 why="it becomes part of the names of tables",
                 fix="use lower-case letters, digits and underscores, e.g. ?schema=memkit",
             )
-        lance = next((Path(value).absolute() for name, value in pairs if name == "lance" and value), None)
+        lance = next((folder_of(value, name) for name, value in pairs if name == "lance" and value), None)
         rest = urlencode([(name, value) for name, value in pairs if name not in ("schema", "lance")])
         return cls(urlunsplit(parts._replace(query=rest)), schema, lance)
 
