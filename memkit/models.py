@@ -21,7 +21,7 @@ decides about, kept beside what it makes of them. lesson: what a reflector drew 
 of a document."""
 KINDS: tuple[Kind, ...] = ("fact", "episode", "turn", "lesson", "chunk")
 MEMORIES: tuple[Kind, ...] = ("fact", "episode", "lesson")
-"""What managers and users handle one by one; turns are words that are only found."""
+"""What managers and users handle one by one; turns and chunks are words that are only found."""
 Origin = Literal["user", "assistant", "tool", "document", "import", "api"]
 Action = Literal["add", "update", "delete", "noop"]
 Status = Literal["applied", "pending", "parked"]

@@ -78,7 +78,8 @@ def _answer(memory: Memory, asked: wire.AnswerRequest) -> wire.AnswerShown:
 
 
 def _list(memory: Memory, asked: wire.ListRequest) -> wire.MemoryPage:
-    return wire.MemoryPage.of(memory.list(**_options(asked)))
+    kinds = None if asked.kind is None else (asked.kind,)
+    return wire.MemoryPage.of(memory.list(kinds=kinds, **_options(asked, "kind")))
 
 
 def _get(memory: Memory, asked: wire.OneRequest) -> wire.MemoryShown:

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from memkit.models import JSON, MemoryRecord, Op, Turn
+from memkit.models import JSON, Kind, MemoryRecord, Op, Turn
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hit, Hits, Page, ParkedTurn
 
-Kinds = list[Literal["fact", "turn", "episode", "lesson", "chunk"]]
+Kinds = list[Kind]
 Named = Annotated[str, Field(min_length=1)]
 Spaces = Annotated[
     list[str], Field(description="Over the user's own memories and all spaces that may be read ([]), or over these.")
@@ -110,6 +110,7 @@ class ListRequest(Scoped):
     limit: int = Field(100, ge=1, le=1000)
     cursor: str | None = Field(None, description="`cursor` of the page before.")
     session_id: str | None = None
+    kind: Kind | None = Field(None, description="Of this kind alone; else facts, episodes and lessons.")
 
 
 class OneRequest(Scoped):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from memkit.backbones import name_of
@@ -25,9 +25,12 @@ from memkit.store.files import measure
 
 if TYPE_CHECKING:
     from memkit.journal import DecisionRecord
+    from memkit.journal.records import UserInfo
     from memkit.runtime.runtime import Runtime
 
 _SCAN = 1_000
+_USERS, _ROWS = 200, 20_000
+"""That are compared with LanceDB at once, at most."""
 _COUNTED, _WEEK = 10_000, 7
 """Newest events of each kind that rates are drawn from, and days."""
 _BY_THE_APP = "open the store with its embedder and call flush(): LanceDB is built anew from the journal"
@@ -233,21 +236,38 @@ def _adapters(runtime: Runtime) -> list[Problem]:
 def _compare(runtime: Runtime) -> list[Problem]:
     """The journal's live memories against LanceDB's, user by user, as of what LanceDB covers."""
     found: list[Problem] = []
-    for info in runtime.journal.users():
-        there = runtime.projection.slice(info.user_id)
-        truth = {record.id: record for record in _live_at(runtime, info.user_id, there.watermark)}
-        seen = {record.id: record for _, record in there.records}
-        wrong = [key for key in truth.keys() | seen.keys() if truth.get(key) != seen.get(key)]
-        if wrong:
-            found.append(
-                Problem(
-                    "projection_differs",
-                    f"{len(wrong)} memories of one user differ between journal and LanceDB",
-                    f"memkit doctor {runtime.journal.name} --repair",
-                    details={"ids": sorted(wrong)[:20]},
-                )
-            )
+    for part in _parts(runtime.journal.users()):
+        there = runtime.projection.slice_users(part)
+        seen: dict[str, dict[str, MemoryRecord]] = {user_id: {} for user_id in part}
+        for bank, record in there.records:
+            seen[bank.user_id][record.id] = record
+        for user_id in part:
+            found += _differing(runtime, _live_at(runtime, user_id, there.watermark), seen[user_id])
     return found
+
+
+def _parts(users: Iterable[UserInfo]) -> Iterator[list[str]]:
+    """Users whose memories are read at once: a read of LanceDB costs the same for one and for many."""
+    part, rows = list[str](), 0
+    for info in users:
+        own = info.memories + info.turns
+        if part and (len(part) == _USERS or rows + own > _ROWS):
+            yield part
+            part, rows = [], 0
+        part.append(info.user_id)
+        rows += own
+    if part:
+        yield part
+
+
+def _differing(runtime: Runtime, live: Iterable[MemoryRecord], seen: Mapping[str, MemoryRecord]) -> list[Problem]:
+    truth = {record.id: record for record in live}
+    wrong = [key for key in truth.keys() | seen.keys() if truth.get(key) != seen.get(key)]
+    if not wrong:
+        return []
+    what = f"{len(wrong)} memories of one user differ between journal and LanceDB"
+    fix = f"memkit doctor {runtime.journal.name} --repair"
+    return [Problem("projection_differs", what, fix, details={"ids": sorted(wrong)[:20]})]
 
 
 def _live_at(runtime: Runtime, user_id: str, seq: int) -> Iterable[MemoryRecord]:

@@ -127,8 +127,9 @@ def _placed(turn: Turn, name: str, passage: Passage) -> Turn:
 
 
 def _kept(runtime: Runtime, bank: Bank, name: str) -> list[MemoryRecord]:
-    live = runtime.journal.live(bank=bank, kinds=("chunk",))
-    return [one for _, one in live if one.metadata.get("document") == name]
+    """Passages were episodes at first."""
+    live = runtime.journal.live(bank=bank, kinds=("chunk", "episode"))
+    return [one for _, one in live if one.origin == "document" and one.metadata.get("document") == name]
 
 
 def _key(one: MemoryRecord | Turn, expires_at: datetime | None) -> tuple[str, str, datetime | None]:

@@ -8,7 +8,7 @@ brings nothing back: rows at or below the watermark are skipped, tombstones incl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -171,15 +171,29 @@ class Projection:
         found = scan(handle, every([equals("user_id", user_id), *agent]))
         if stamp is None or stamp != self._table.stamp():  # the version moved: rows and watermark from one scan
             watermark, found = 0, scan(handle, _scope(user_id, pushed))
-        return self._decode(found, user_id, agent_id, kinds, watermark)
+        return self._decode(found, lambda rows: _inside(rows, user_id, agent_id, kinds), watermark)
+
+    def slice_users(self, user_ids: Sequence[str]) -> Slice:
+        """The live memories of several users, in one scan."""
+        import numpy as np
+
+        def inside(rows: Mapping[str, Any]) -> NDArray[np.bool_]:
+            return np.logical_or.reduce([layout.having(rows["user_id"], one) for one in user_ids])
+
+        def work(handle: Handle | None) -> Slice:
+            if handle is None:
+                return self._empty()
+            return self._decode(scan(handle, among("user_id", [*user_ids, layout.WATERMARK_USER])), inside)
+
+        return self._table.read(work)
 
     def _decode(
-        self, found: Batch, user_id: str, agent_id: str | None, kinds: Collection[str] | None, watermark: int = 0
+        self, found: Batch, inside: Callable[[Mapping[str, Any]], NDArray[np.bool_]], watermark: int = 0
     ) -> Slice:
         """Rows are checked again here: the filter is an optimisation, this is the law. The watermark is that of the
         rows where they bring one."""
         self._verify(found.schema)
-        scoped, bad = layout.to_slice(found, self.dim, lambda rows: _inside(rows, user_id, agent_id, kinds), watermark)
+        scoped, bad = layout.to_slice(found, self.dim, inside, watermark)
         if bad:
             raise StoreDamaged(
                 f"{len(bad)} rows of the projection were altered on disk",
@@ -212,7 +226,8 @@ class Projection:
             wanted_kinds = [] if kinds is None else [among("kind", kinds)]
             ids = preselect(pinned, every([scope, *wanted_kinds]), vector, text, limit, condition or Condition())
             wanted = every([scope, among("id", [layout.WATERMARK_ID, *ids])])
-            return self._decode(pinned.search().where(wanted).to_arrow(), user_id, agent_id, kinds)
+            found = pinned.search().where(wanted).to_arrow()
+            return self._decode(found, lambda rows: _inside(rows, user_id, agent_id, kinds))
 
         return self._table.read(work)
 

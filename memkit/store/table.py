@@ -296,7 +296,7 @@ class LanceTable:
     def rewrite(self, keep: Any, batch_rows: int = 1024) -> None:
         """A new version with only the rows that satisfy `keep`, everything else physically gone: older versions,
         tags, branches, indexes. The new version is read back before anything goes. Inside an exclusive `write`
-        only."""
+        only, and before a `sweep`."""
         handle = self._open()
         if handle is not None:
             files = [path for path in self.directory.rglob("*") if path.is_file()]
@@ -312,7 +312,6 @@ class LanceTable:
             self._handle = None
             for path in stale:  # LanceDB passes over what it could not remove
                 path.unlink(missing_ok=True)
-            self.sync()
 
     # -- damage ------------------------------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ def explain(journal: Journal, user_id: str, asked: str) -> Why:
     close = [one for one in said if one[0] >= min(best, _ENOUGH)][:SHOWN]
     live = [
         record
-        for _, record in journal.live(user_id=user_id, kinds=MEMORIES)
+        for _, record in journal.live(user_id=user_id, kinds=(*MEMORIES, "chunk"))
         if (share := _share(wanted, record.text)) > 0 and share >= min(max(best, _ENOUGH), 1.0)
     ]
     turns = tuple(_fate(journal, state, turn, share) for share, state, turn in close)

@@ -2,7 +2,7 @@
 goes on from what serves, and what passes the gate is promoted.
 
 The app is the support desk of `make demo`, with the small manager. What serves after each week is asked by a panel whom
-nobody learned from. `--full` takes three seeds, a quarter of an hour of CPU each, and writes RESULTS.md.
+nobody learned from. `--full` takes three seeds, and writes RESULTS.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from memkit_train.retrain.run import retrain
 from tests.bench._results import record
 from tests.bench._table import Row
 
-WEEKS, PEOPLE, PANEL = 4, 100, 40
+WEEKS, PEOPLE, PANEL = 4, 60, 40
 MANNERS = Manners(0.3, 0.1, corrects=0.35)
 SEEDS = (71, 72, 73)
 

@@ -32,8 +32,8 @@ def _copied(root: Path, numbers: range, tally: Tally) -> None:
     with _open(root / "s", project_every=8) as memory, _writing(memory, tally) as said:
         for number in numbers:
             before = list(said)
-            memory.backup(root / f"backup{number}")
-            _restored(root, number, before, tally)
+            reached = memory.backup(root / f"backup{number}")
+            _restored(root, number, reached, before, tally)
             before = list(said)
             memory.export(root / f"export{number}")
             _imported(root, number, before, tally)
@@ -74,11 +74,12 @@ def _writing(memory: Memory, tally: Tally) -> Iterator[list[int]]:
             one.join()
 
 
-def _restored(root: Path, number: int, before: Sequence[int], tally: Tally) -> None:
+def _restored(root: Path, number: int, reached: int, before: Sequence[int], tally: Tally) -> None:
     what = f"backup {number}"
     tally.tried += 1
     try:
-        restore(root / what.replace(" ", ""), root / f"restored{number}")
+        if restore(root / f"backup{number}", root / f"restored{number}") != reached:
+            tally.broken.append(f"{what}: it restores to another state than it was made of")
         with _open(root / f"restored{number}") as memory:
             _check(memory, before, tally, what)
     except MemkitError as error:
@@ -90,7 +91,7 @@ def _imported(root: Path, number: int, before: Sequence[int], tally: Tally) -> N
     tally.tried += 1
     try:
         with _open(root / f"imported{number}", workers=0) as memory:
-            memory.import_(root / what.replace(" ", ""))
+            memory.import_(root / f"export{number}")
             _check(memory, before, tally, what)
     except MemkitError as error:
         tally.broken.append(f"{what}: {type(error).__name__}: {error}")

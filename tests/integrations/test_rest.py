@@ -161,6 +161,9 @@ def test_a_document_is_found_with_its_place(web: TestClient) -> None:
     assert call(web, "POST", "/documents", given).json()["status"] == "applied"
     (hit,) = call(web, "POST", "/search", {"user_id": "dora", "query": "when is money sent back?"}).json()["hits"]
     assert hit["memory"]["metadata"] == {"document": "handbook.md", "heading": "Refunds"}
+    for kind, there in ((None, []), ("chunk", [hit["memory"]["id"]])):
+        page = call(web, "GET", "/memories", params={"user_id": "dora", **({"kind": kind} if kind else {})}).json()
+        assert [one["id"] for one in page["memories"]] == there
 
 
 def test_a_service_that_is_told_to_stop_closes_its_store(tmp_path: Path) -> None:

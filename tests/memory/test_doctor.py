@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from memkit import Memory
 from memkit.embedders.hash import HashEmbedder
 from memkit.errors import StoreDamaged
+from memkit.runtime import care
 
 
 def lance(path: Path) -> Path:
@@ -120,6 +121,24 @@ def test_the_doctor_finds_the_damage_and_repairs_it(store: Path, damage: Callabl
         assert memory.doctor() == []
         rows = lancedb.connect(store / "lance").open_table("memories").count_rows("NOT deleted")
         assert rows == 41
+
+
+def test_users_are_compared_many_at_a_time_and_each_with_his_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(care, "_USERS", 3)
+    with Memory(tmp_path / "s") as memory:
+        for user in ("ana", "*", "ANA", "bob", "ana "):
+            memory.add(f"I am {user}.", user_id=user, infer=False)
+        memory.flush()
+        projection, reads = memory._runtime.projection, list[Sequence[str]]()
+        honest = projection.slice_users
+        monkeypatch.setattr(projection, "slice_users", lambda users: reads.append(users) or honest(users))
+        assert memory.doctor() == []
+        assert [len(one) for one in reads] == [3, 2]
+        lost = memory.list(user_id="*")[0].id
+        lancedb.connect(tmp_path / "s" / "lance").open_table("memories").delete(f"id = '{lost}'")
+        assert [one.details.get("ids") for one in memory.doctor()] == [[lost]]
 
 
 def test_reembedding_replaces_every_vector_and_keeps_every_memory(store: Path) -> None:

@@ -96,7 +96,7 @@ export interface ContextRequest {
   as_of?: string | number | null;
   query: string;
   max_tokens?: number;
-  kinds?: ("fact" | "turn" | "episode" | "lesson" | "chunk")[] | null;
+  kinds?: ("fact" | "episode" | "turn" | "lesson" | "chunk")[] | null;
   min_score?: number | null;
   spaces?: string[] | null;
 }
@@ -420,7 +420,7 @@ export interface SearchRequest {
   query: string;
   /** As many as the store allows: 200, unless it was opened otherwise. */
   k?: number;
-  kinds?: ("fact" | "turn" | "episode" | "lesson" | "chunk")[] | null;
+  kinds?: ("fact" | "episode" | "turn" | "lesson" | "chunk")[] | null;
   min_score?: number | null;
   spaces?: string[] | null;
   /** With the turns that each memory was drawn from. */
@@ -532,6 +532,8 @@ export class Memkit {
     /** `cursor` of the page before. */
     cursor?: string;
     session_id?: string;
+    /** Of this kind alone; else facts, episodes and lessons. */
+    kind?: "fact" | "episode" | "turn" | "lesson" | "chunk";
   } = {}): Promise<MemoryPage> {
     return this.#call("GET", "/memkit/v1/memories", { ...asked });
   }
