@@ -36,7 +36,7 @@ from memkit.roles.prompting import CALL_CHARS
 from memkit.seams.backbone import Sampling
 from memkit.seams.embedder import Embedder
 from memkit.text.requests import asks_to_forget
-from memkit.text.standing import stands
+from memkit.text.standing import stands, stood
 
 _HEADINGS = 80
 """Characters that a prompt counts for its headings, at most."""
@@ -178,7 +178,7 @@ def _ask_for_ops(
                 draft,
                 decision_id=call.decision_id,
                 metadata=carry_metadata(draft, task.turns, shown),
-                standing=(task.edition > 2 and _stands(draft)) or None,
+                standing=(task.edition > 2 and _stands(draft, task.edition)) or None,
                 expires_at=task.expires_at if draft.action == "add" else None,
             )
             for draft in asked
@@ -190,8 +190,9 @@ def _ask_for_ops(
     return ops
 
 
-def _stands(draft: OpDraft) -> bool:
-    return draft.action in ("add", "update") and draft.origin == "user" and stands(draft.text or "")
+def _stands(draft: OpDraft, edition: int) -> bool:
+    says = stands if edition > 7 else stood
+    return draft.action in ("add", "update") and draft.origin == "user" and says(draft.text or "")
 
 
 def carry_metadata(draft: OpDraft, turns: Sequence[Turn], shown: Mapping[str, MemoryRecord]) -> dict[str, Any] | None:

@@ -32,7 +32,7 @@ from memkit.models import Action, Bank, MemoryRecord, Op, OpDraft, content_hash
 from memkit.ops.origin import strength, trust_of
 from memkit.ops.state import BankState
 
-EDITION = 7
+EDITION = 8
 """Of the rules of deciding. Each decision records the one that it was made by, and is replayed by it. In 1, as up to
 version 0.1.0, what was said again took the time of that, and no manager was shown what the EARLIER turns are about.
 Up to 2, nothing that was written was marked as standing, and EARLIER turns were shown with what had been ended of
@@ -41,7 +41,7 @@ holds, and the guard took every update for a loss. Up to 4, an operation had the
 named, and all origins had one trust. Up to 5, standing memories had no place of their own in a manager's list, a
 memory that was merged into another took its words with it, and candidates were ranked by default/1. Up to 6, what a
 user said became an assistant's as soon as that asked about it or said it again in another spelling, and words ended
-with a memory that another told again in a word or two less."""
+with a memory that another told again in a word or two less. Up to 7, fewer words made a memory stand."""
 FIRST_SOURCES, LATEST_SOURCES = 8, 24
 """Source turns that a memory names at most: the first ones, and the latest."""
 

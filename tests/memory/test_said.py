@@ -160,6 +160,7 @@ def test_nothing_ends_but_what_is_meant(memory: Memory, said: list[str], held: l
         ("אני מנגן בס בלהקה.", "תשכח שאני מנגן בס.", []),
         ("أعزف الباص في فرقة.", "انسَ أنني أعزف الباص.", []),
         ("Mình chơi bass trong một ban nhạc.", "Hãy quên việc mình chơi bass đi.", []),
+        ("Mã pin gara của tôi là 4408.", "quên mã pin gara của tôi đi", []),
         ("我在乐队里弹贝斯。", "忘掉我弹贝斯这件事。", []),
         ("バンドでベースを弾いています。", "ベースを弾いていることは忘れて。", []),
         ("ฉันเล่นเบสในวงดนตรี", "ลืมเรื่องที่ฉันเล่นเบสไปเลย", []),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 from memkit import Memory
 from memkit.models import digest
 from memkit.retrieval.context import estimate_tokens
-from memkit.text import diets, standing
-from memkit.text.standing import standing_part, stands
+from memkit.text import diets, standing, standing_words
+from memkit.text import standing_words_7 as words_7
+from memkit.text.standing import standing_part, stands, stood
 
 ASKED = [
     ("im allergic to peanuts", "plan a dinner for saturday", "peanuts"),
@@ -37,6 +39,16 @@ LANGUAGES = [
     "मुझे मूंगफली से एलर्जी है", "আমি নিরামিষ খাই", "ฉันแพ้ถั่ว", "我吃素", "私は卵アレルギーです", "저는 땅콩 알레르기가 있어요",
     "tôi ăn chay", "ben vejetaryenim", "jag är vegan",
     "In kilometers, please",
+    # how people say it to somebody: "you can call me …", "speak … with me", first names or not
+    "du kannst mich ruhig Jo nennen", "puedes llamarme Lola", "tu peux m'appeler Jo", "puoi chiamarmi Gio",
+    "pode me chamar de Zé", "je mag me Jo noemen", "możesz mi mówić Janek", "можешь называть меня Женя",
+    "клич мене Женя", "kutsu minua Joksi", "bana Can diyebilirsin", "你可以叫我小王", "ジョーって呼んで", "आप मुझे जो बुला सकते हैं",
+    "يمكنك مناداتي جو", "תקרא לי דנה", "μπορείς να με λες Νίκο", "respóndeme siempre en español", "tutéame",
+    "sprich mit mir Deutsch", "duz mich bitte", "tu peux me tutoyer", "dammi del tu", "praat Nederlands met me",
+    "pisz do mnie po polsku", "пиши мне по-русски", "пиши мені українською", "svar altid på dansk", "benimle Türkçe konuş",
+    "跟我说中文", "いつも日本語で短く答えて", "敬語は使わないで", "항상 한국어로 짧게 대답해 줘", "반말로 해 줘", "मुझसे हिंदी में बात करो",
+    "تكلم معي بالعربية", "דבר איתי בעברית", "μίλα μου ελληνικά", "yer fıstığına alerjim var", "我懷孕了", "jag är gravid",
+    "jestem w ciąży", "אני בהריון", "ik heb suikerziekte", "mam wózek inwalidzki",
     "I can't eat shellfish", "ich esse kein Fleisch", "no puedo comer mariscos", "je mange pas de viande",
     "non mangio carne",
     "não como porco", "ik eet geen vlees", "nie jem mięsa", "мне нельзя орехи", "jag äter inte kött", "en syö lihaa",
@@ -99,6 +111,18 @@ def test_it_is_recognised_in_many_languages(said: str) -> None:
         "Ich esse heute nichts",
         "User prefers answers to questions about Rome",
         "Die Antwort auf die Bewerbung war kurz",
+        "puedes llamarme mañana",
+        "tu peux m'appeler plus tard",
+        "mon prof parle trop en anglais",
+        "hij praat altijd over voetbal",
+        "昨天妈妈叫我回家",
+        "她跟我说坏话",
+        "先生は英語で話していた",
+        "그는 한국어로 말했다",
+        "можешь звать гостей",
+        "المدير تكلم معي بالأمس",
+        "הבוס לא ענה לי",
+        "patron cevap vermedi",
         "",
     ],
 )
@@ -183,6 +207,18 @@ def test_no_text_is_too_much(text: str) -> None:
 def test_the_words_that_stand_change_with_an_edition_alone() -> None:
     """Editions mark by the same words for ever, or a log is not replayed as it was decided. Where this fails, see the
     top of `memkit.text.standing`."""
-    tables = (standing._HEALTH, standing._DEAF, standing._CALLED, standing._ANSWERED, standing._ASKS, standing._OWN)
-    tables += (diets._NOT_EATEN, *diets._FOODS.values(), diets._FOR_NOW)
-    assert digest([table.pattern for table in tables])[:16] == "efc6ebc07716c2c4"
+    always = (standing._ASKS, standing._OWN, diets._NOT_EATEN, *diets._FOODS.values(), diets._FOR_NOW)
+    seventh = (words_7.HEALTH, words_7.DEAF, words_7.CALLED, words_7.ANSWERED)
+    assert _digest(*seventh, *always) == "efc6ebc07716c2c4"
+    eighth = [one for words in standing_words._SCRIPTS for one in (words.health, words.called, words.answered)]
+    assert _digest(*eighth, *always) == "49b732d8b4dbea36"
+
+
+def test_a_log_is_marked_by_the_words_of_its_edition() -> None:
+    assert stands("du kannst mich Jo nennen")
+    assert not stood("du kannst mich Jo nennen")
+    assert stood("nenn mich Jo")
+
+
+def _digest(*tables: re.Pattern[str]) -> str:
+    return digest([table.pattern for table in tables])[:16]

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from memkit.backbones._rules_extract import Reading
 from memkit.backbones._rules_manage import RuleDecision
 from memkit.memo import remember
-from memkit.text.standing import stands
+from memkit.text.standing import stood
 from memkit.text.words import denies, terms, words
 
 _COMPARED = 40
@@ -32,7 +32,7 @@ def clause_features(message: str, start: int, end: int, reading: Reading) -> lis
         start / max(len(message), 1),
         1.0 if end >= len(message) else 0.0,
         1.0 if reading.facts else 0.0,
-        1.0 if stands(text) else 0.0,
+        1.0 if stood(text) else 0.0,
         1.0 if any(letter.isdigit() for letter in text) else 0.0,
         1.0 if any(word[0].isupper() for word in text.split()[1:]) else 0.0,
         1.0 if any(mark in text for mark in '"“”«»„`') else 0.0,
