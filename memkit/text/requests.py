@@ -23,7 +23,7 @@ _FORGET = re.compile(
     | apag(?:a|ue)\b.{0,120}?\bmemória
     | scordati\b | cancella\b.{0,120}?\bmemoria
     | удали(?:те)?\b.{0,120}?\bпамят
-    | zapomnij\b | unut\b | unohda\b | ξ[εέ]χ(?:ασ[εέ]|άστε|να)\b | lupakan\b
+    | (?:zapomnij|zapomeň(?:te)?|zabudni(?:te)?|uită(?!-)|uitați(?!-)|felejtsd?\ el|kalimutan\ mo)\b | unut\b | unohda\b | ξ[εέ]χ(?:ασ[εέ]|άστε|να)\b | lupakan\b
     | (?:hãy|làm\ ơn|xin)\ quên\b | quên\ đi\b | quên\b(?=.{2,200}\bđi\W*$)
     | (?:忘记|忘掉|请忘)(?!.{0,100}了\W*$)|忘れて|잊어|भूल\ जा|انس[َىِ]?\s|ת?שכח(?:י|ו)?\b
     | (?:ช่วย|กรุณา|โปรด)ลืม | ลืม(?=.{2,200}(?:ไปเลย|ไปซะ|เถอะ|ได้เลย)(?:นะ|ครับ|ค่ะ|คะ)*\W*$)
@@ -59,14 +59,15 @@ _LOOKED_AT = 400
 """Letters from the start, and before the end: a request begins with its verb, or ends with it."""
 _AT_THE_END = re.compile(
     r"(?:忘れて(?:ください|下さい|くれ|ほしい|欲しい|ね)?|잊어\s?(?:줘|주세요|버려)|भूल जा(?:ओ|इए|एं|एँ)"
+    r"|ভুলে যা(?:ও|ন)|فراموش کن(?:ید)?|بھول جا(?:ؤ|ئیں|ئیے)"
     r"|\bunut(?:un|unuz|ur musun)?(?: lütfen)?)[\s。．.!！।~]*$",
     re.IGNORECASE,
 )
 """… where the verb comes last."""
 _MAY_ASK = re.compile(
     r"forget|erase|wipe|clear|delete|remove|remember|verg[ei]|glöm|glem|oubli|olvid|esque|dimentic|забудь|lösch|entfern"
-    r"|borra|elimina|quita|suprim|efface|apag|exclu|remov|scordat|cancella|verwijder|wis|удали|сотри|убери|zapomnij|usuń"
-    r"|skasuj|wymaż|unut|sil|unohda|ξ[εέ]χ|lupakan|quên|忘|删|刪|削除|消|잊어|삭제|지워|भूल|انس|שכח|ลืม",
+    r"|borra|elimina|quita|suprim|efface|apag|exclu|remov|scordat|cancella|verwijder|wis|удали|сотри|убери|zapomnij|zapomeň|zabudni|uit[ăa]|felejts|kalimutan|usuń"
+    r"|skasuj|wymaż|unut|sil|unohda|ξ[εέ]χ|lupakan|quên|忘|删|刪|削除|消|잊어|삭제|지워|भूल|ভুলে|فراموش|بھول|انس|שכח|ลืม",
     re.IGNORECASE,
 )
 
