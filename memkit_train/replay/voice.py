@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from memkit.errors import BadReply
 from memkit.models import MemoryRecord, OpDraft, Turn, normalise
 from memkit.roles import Fact
+from memkit.roles.facts import FACT_CHARS
 from memkit.seams.backbone import GenReply, GenRequest, Replies
 from memkit_train.replay.hindsight import Option, list_facts
 from memkit_train.replay.writing import NotShown, write_drafts, write_facts
@@ -48,6 +49,7 @@ class LoggedVoice:
         self.style, self._told = style, told
         self.drafts = [draft for one in told for draft in one.drafts]
         self._options = list_facts(self.drafts, turns, shown)
+        self._speakers = {turn.turn_id: turn.speaker for turn in turns}
         self._taken = [0] * len(self.drafts)
         self._begin()
 
@@ -94,10 +96,10 @@ class LoggedVoice:
         return list(facts.values())
 
     def _choose(self, place: int, turn: str, facts: Mapping[str, PlannedFact]) -> Option:
-        """The next that may have been meant; not what another turn says already."""
+        """The next that may have been meant; not what another turn says already, unless with whoever says it here."""
         left = self._options[place][self._taken[place] :] or [""]
         free = [one for one in left if isinstance(one, int) or facts.get(normalise(one), _NOBODY).turn_id in ("", turn)]
-        return (free or left)[0]
+        return free[0] if free else f"{self._speakers.get(turn, '')}: {left[0]}"[:FACT_CHARS].strip()
 
     def generate(self, requests: Sequence[GenRequest]) -> Replies:
         return [self._reply(one) for one in requests]

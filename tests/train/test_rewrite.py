@@ -12,6 +12,7 @@ from memkit.models import Bank, MemoryRecord, OpDraft, Turn
 from memkit_train.replay.env import Env
 from memkit_train.replay.hindsight import list_facts
 from memkit_train.replay.rewrite import Rewriter
+from memkit_train.replay.voice import LoggedVoice, ToldFact
 from tests.train.decided import EMBEDDER, START, decided_alike, logged, with_longer_texts
 
 ASKED = [("fused", "json"), ("split", "json"), ("fused", "compact"), ("split", "compact")]
@@ -51,3 +52,13 @@ def test_an_extractor_does_not_learn_to_write_what_only_the_memory_says() -> Non
     assert list_facts([over], [turn], known) == [["We got another dog, Scout.", turn.text]]
     assert list_facts([changed, over], [turn], known)[1][0] == 0, "what ends it is what is new"
     assert list_facts([again], [turn], known)[0][0] == "We got another dog, Scout."
+
+
+def test_what_two_turns_say_alike_stays_two_facts() -> None:
+    """An extractor's equal facts are one, and would be of one turn."""
+    turns = [
+        Turn(f"t{n}", "i", Bank("u"), n, "user", text, START, "Ana") for n, text in enumerate(("I moved.", "Yes."))
+    ]
+    drafts = (OpDraft("add", None, "I moved.", ("t1",)), OpDraft("delete", "m", None, ("t0",)))
+    voice = LoggedVoice("compact", turns, [ToldFact(drafts, "d", None)], {"m": MemoryRecord("m", "Ana lives in Rome.")})
+    assert [(one.turn_id, one.text) for one in voice.plan] == [("t1", "I moved."), ("t0", "Ana: I moved.")]
