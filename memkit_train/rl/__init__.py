@@ -1,6 +1,7 @@
 """Reinforcement learning on played conversations: one policy gradient, several ways to spend generations.
 
     algorithms/    from scored episodes to rows: one algorithm a file
+    engines/       who holds the model and trains one stage: one engine a file
     run.py         polish(…): stages, gates between them, the best checkpoint, resume
     settings.py    the `online:` section of a configuration
     talks.py       conversations with questions, from worlds and from logs; since when an answer holds

@@ -1,0 +1,1 @@
+"""Who holds the model while it learns, samples from it and steps: one engine a file."""
