@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from memkit.models import JSON
 from memkit_train.errors import Diverged
@@ -22,6 +22,7 @@ from memkit_train.rows import Row
 _PATIENCE = timedelta(days=7)
 """While the first process evaluates, the others wait."""
 _END = "end"
+T = TypeVar("T")
 
 
 class NoMoreSteps(Exception):
@@ -32,8 +33,12 @@ def count_processes() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def rank() -> int:
+    return int(os.environ.get("RANK", "0"))
+
+
 def is_first() -> bool:
-    return int(os.environ.get("RANK", "0")) == 0
+    return rank() == 0
 
 
 def follow() -> None:
@@ -50,6 +55,22 @@ def ask(do: Callable[..., None], *given: Any) -> None:
     """Have the others do it, too. Right before they are met in training: from here on all go in step."""
     if count_processes() > 1:
         _pass_on((do, given))
+
+
+def share(value: T | None) -> T:
+    """What the first process says, in all of them."""
+    return value if count_processes() == 1 else _pass_on(value)  # type: ignore[return-value]
+
+
+def gather(values: Sequence[T]) -> list[T]:
+    """The values of all, in the order of the processes."""
+    if count_processes() == 1:
+        return list(values)
+    from torch import distributed
+
+    found: list[Any] = [None] * count_processes()
+    distributed.all_gather_object(found, list(values))
+    return [one for part in found for one in part]
 
 
 def dismiss() -> None:

@@ -158,6 +158,8 @@ def _online(config: TrainConfig, folder: Path, model: JSON, parameters: int, dev
         f"about {step / 1e9:.2g} GB and {found.cache_gb:g} GB of keys and values, at most {found.minutes:g} min on "
         f"{device} with conversations of 36 turns"
     )
+    if config.online.engine != "memkit":
+        told += "; memory and time are those of memkit's own engine, not of another"
     return PlanFinding("ok", told)
 
 

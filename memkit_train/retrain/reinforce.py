@@ -123,5 +123,6 @@ def tiny(settings: OnlineSettings) -> OnlineSettings:
     raw: dict[str, Any] = settings.model_dump()
     raw |= {"group": 2, "states": 2, "talks": SMOKE_TALKS, "questions": 1, "refresh": 2, "rerolls": 2, "iterations": 1}
     raw["stages"] = [{**stage, "steps": 2, "sessions": None} for stage in raw["stages"]]
+    raw["trl"].pop("per_device_train_batch_size", None)  # of rows that are so many no more
     raw["stop"] |= {"every": 2, "users": 2, "m_fail": 2.0}
     return OnlineSettings.model_validate(raw)

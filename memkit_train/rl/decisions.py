@@ -60,7 +60,7 @@ class Decisions:
             )
         policies = [replace(policy, seed=seed_of(self.seed, batch, number)) for number in range(each)]
         trails = forks(self.env, [place.state for place in chosen], policies, trained)
-        scores = self._score(batch, policy, chosen, trails)
+        scores = self.score(batch, policy, chosen, trails)
         episodes = [
             ScoredEpisode(steps_of(trail, trained), score.total, place.key)
             for place, members, scored in zip(chosen, trails, scores, strict=True)
@@ -78,7 +78,7 @@ class Decisions:
         counted = metrics(flat) | stats.metrics | {"num_generations": float(len(replies))}
         return Batch(rows, counted, played, replies)
 
-    def _score(
+    def score(
         self, batch: int, policy: Policy, chosen: Sequence[Place], trails: Sequence[Sequence[Trail]]
     ) -> list[list[ScoredRollout]]:
         """Equal decisions are scored once."""

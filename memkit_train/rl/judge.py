@@ -23,7 +23,6 @@ from transformers import TrainerCallback
 
 from memkit.engine.call import Routing
 from memkit.models import JSON
-from memkit_train.learn import lora
 from memkit_train.replay.answer import AnswerTask, answer_all
 from memkit_train.replay.env import Env, Policy, Trail
 from memkit_train.rewards.answers import Answers, bank_for, exact, overlap
@@ -123,17 +122,18 @@ class AnswerExam:
 
 class Judge(TrainerCallback):
     """Looks every few steps, keeps the best adapter, and ends the run when nothing gets better any more. What a resumed
-    run goes back to is what its checkpoint calls the best, so the best of the last two checkpoints are kept, too."""
+    run goes back to is what its checkpoint calls the best, so the best of the last two checkpoints are kept, too.
+    `keep` writes the adapter that was just looked at."""
 
     def __init__(
         self,
         exam: Callable[[], Marks],
-        model: Any,
+        keep: Callable[[Path], object],
         best: Path,
         limits: StopSettings,
         note: Callable[[int, Marks], None] = lambda step, marks: None,
     ) -> None:
-        self._exam, self._model, self.folder, self._limits, self._note = exam, model, best, limits, note
+        self._exam, self._keep, self.folder, self._limits, self._note = exam, keep, best, limits, note
         self.looks: list[tuple[int, Marks]] = []
         self._chosen = 0
         self._kept: list[int] = []
@@ -154,10 +154,14 @@ class Judge(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         step = state.global_step
         if step % self._limits.every == 0 or step >= state.max_steps:
-            self.look(step)
-            since = sum(step_ > self.best[0] for step_, _ in self.looks)
-            if since >= self._limits.patience:
-                self.stopped = control.should_training_stop = True
+            control.should_training_stop |= self.look_on(step)
+
+    def look_on(self, step: int) -> bool:
+        """Look, and say whether that is enough."""
+        self.look(step)
+        since = sum(step_ > self.best[0] for step_, _ in self.looks)
+        self.stopped = self.stopped or since >= self._limits.patience
+        return self.stopped
 
     def look(self, step: int) -> None:
         marks = self._exam()
@@ -165,7 +169,7 @@ class Judge(TrainerCallback):
         top = max((one for _, one in self.looks), key=lambda one: one.score)
         if len(self.looks) == 1 or (marks.score > self.first.score and not marks.below(top)):
             self._chosen = len(self.looks) - 1
-            lora.save(self._model, self._at(step))
+            self._keep(self._at(step))
         self._note(step, marks)
 
     def settle(self) -> None:

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from memkit_train.replay.env import Env, Policy, State, Step, Trail
+from memkit.engine.call import ModelCall
+from memkit_train.replay.env import Env, Policy, State, Trail
 from memkit_train.rewards.base import Probed
 from memkit_train.rl.settings import OnlineSettings
 from memkit_train.rl.talks import Talk, Timed
@@ -35,6 +36,8 @@ class Place:
     """Questions whose answer held before and still holds: the decision can only spoil them."""
     likely: float
     """Probability of what the policy decided greedily: near 1, its samples will all be the same."""
+    call: ModelCall | None
+    """The one decision that these roles take here; None where they take several."""
 
     @property
     def key(self) -> str:
@@ -55,7 +58,12 @@ class Place:
 
 
 class Pool:
-    def __init__(self, env: Env, talks: Sequence[Talk], settings: OnlineSettings, seed: int) -> None:
+    """`single`: only states in which one decision is taken."""
+
+    def __init__(
+        self, env: Env, talks: Sequence[Talk], settings: OnlineSettings, seed: int, *, single: bool = False
+    ) -> None:
+        self._single = single
         self._env, self._talks, self._settings, self._seed = env, talks, settings, seed
         self._turning: list[Place] = []
         self._standing: list[Place] = []
@@ -71,7 +79,8 @@ class Pool:
         greedy = replace(policy, temperature=0.0)
         trails = self._env.run([(self._env.start(talk.script), greedy) for talk in talks], upto=None)
         self.played = list(zip(talks, trails, strict=True))
-        found = [place for talk, trail in self.played for place in places(talk, trail, policy.roles)]
+        every = [place for talk, trail in self.played for place in places(talk, trail, policy.roles)]
+        found = [place for place in every if place.call is not None or not self._single]
         self._turning = [one for one in found if one.turning]
         self._standing = [one for one in found if not one.turning and one.standing]
 
@@ -95,7 +104,8 @@ def places(talk: Talk, trail: Trail, roles: Sequence[str]) -> list[Place]:
     """The states of a played conversation in which one of these roles had something to decide."""
     found: list[Place] = []
     for at, step in enumerate(trail.steps):
-        if not any(call.role in roles for call in step.calls):
+        calls = [call for call in step.calls if call.role in roles]
+        if not calls:
             continue
         asked = [one for one in talk.questions if one.holds(at + 1)]
         found.append(
@@ -104,14 +114,15 @@ def places(talk: Talk, trail: Trail, roles: Sequence[str]) -> list[Place]:
                 State(talk.script, at, step.before),
                 tuple(one for one in asked if one.since == at + 1),
                 tuple(one for one in asked if one.since <= at),
-                _likely(step, roles),
+                _likely(calls),
+                calls[0] if len(calls) == 1 else None,
             )
         )
     return found
 
 
-def _likely(step: Step, roles: Sequence[str]) -> float:
-    """Of all its decisions together; 0 where the backbone does not tell."""
-    replies = [call.reply for call in step.calls if call.role in roles]
+def _likely(calls: Sequence[ModelCall]) -> float:
+    """Of all of them together; 0 where the backbone does not tell."""
+    replies = [call.reply for call in calls]
     told = [reply.logprobs for reply in replies if reply is not None and reply.logprobs is not None]
     return math.exp(sum(map(sum, told))) if len(told) == len(replies) else 0.0

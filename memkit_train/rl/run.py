@@ -6,14 +6,15 @@
 `output/adapter` is the result whatever happened: the best checkpoint of the last stage that was allowed to run, or the
 parent where nothing was better. A stage seeds the next with its best checkpoint, and only when that one still carries
 the evidence (M-Fail below the bar): long conversations teach nothing to a policy that loses what it heard. `run.json`
-knows which stages are done; within a stage a run goes on from its last checkpoint, to the same bytes (on CPU).
+knows which stages are done; within a stage memkit's own engine goes on from its last checkpoint, to the same bytes (on
+CPU); the other engines (engines/) begin a stage anew.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,10 +30,13 @@ from memkit_train.learn import lora
 from memkit_train.learn.seeding import reproducible
 from memkit_train.replay.env import Env
 from memkit_train.rl.engines.own import OwnEngine
-from memkit_train.rl.engines.stage import Machine, Status
+from memkit_train.rl.engines.stage import Machine, StageRun, Status
+from memkit_train.rl.engines.trl import TRLEngine
 from memkit_train.rl.judge import Marks
 from memkit_train.rl.settings import OnlineSettings
 from memkit_train.rl.talks import Talk
+
+_ENGINES: Mapping[str, type[StageRun]] = {"memkit": OwnEngine, "trl": TRLEngine}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ def polish(
         found = run.result_of(name)
         if found is None:
             with reproducible(seed):
-                made = OwnEngine(
+                made = _ENGINES[settings.engine](
                     settings,
                     stage,
                     spec,

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Algorithm = Literal["grpo", "ppo", "logo"]
 Learned = Literal["decisions", "answers", "episodes"]
+Engine = Literal["memkit", "trl"]
 Role = Literal["extractor", "manager", "answerer", "fused"]
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -72,8 +73,29 @@ class StopSettings(Section):
     """Alarm: surprise per token falls below this share of the start's."""
 
 
+SAID_ELSEWHERE = {
+    "learning_rate": "online.lr",
+    "lr_scheduler_type": "online.schedule",
+    "num_generations": "online.group",
+    "num_iterations": "online.iterations",
+    "max_steps": "online.stages",
+    "save_steps": "online.stop.every",
+    "seed": "method.seed",
+    "gradient_checkpointing": "method.gradient_checkpointing",
+    "report_to": "method.report_to",
+    "use_cpu": "model.device",
+    "output_dir": "output",
+}
+"""What TRL calls what a configuration says in its own words."""
+
+
 class OnlineSettings(Section):
     algorithm: Algorithm = "grpo"
+    engine: Engine = "memkit"
+    """Who samples and steps. memkit: this process, with the runtime's own backbone. trl: TRL's GRPOTrainer, for vLLM
+    and for models that one GPU does not hold; grpo on decisions of one role."""
+    trl: dict[str, Any] = Field(default_factory=dict[str, Any])
+    """For engine trl: handed to GRPOConfig as it is, e.g. {use_vllm: true, vllm_mode: server}."""
     learn: Learned = "decisions"
     """decisions: one scene from many states. answers: the answerer, from banks of played conversations. episodes: whole
     conversations (for logo, or grpo with one scalar for each)."""
@@ -135,10 +157,30 @@ class OnlineSettings(Section):
             raise ValueError(f"{self.algorithm} learns from {wanted}: set learn: {wanted}")
         if (self.learn == "answers") != (self.roles == ("answerer",)):
             raise ValueError("the answerer is trained by itself: learn: answers goes with roles: [answerer]")
+        self._fits_engine()
         for stage in self.stages:
             if stage.trained is not None and not set(stage.trained) <= set(self.roles):
                 raise ValueError(f"a stage trains {', '.join(stage.trained)}, the adapter answers in {self.roles}")
         return self
+
+    def _fits_engine(self) -> None:
+        for name in self.trl:
+            if self.engine != "trl":
+                raise ValueError("trl: is for engine: trl")
+            if name in SAID_ELSEWHERE:
+                raise ValueError(f"trl.{name}: say it as {SAID_ELSEWHERE[name]}")
+        if self.engine == "memkit":
+            return
+        wants = {
+            "algorithm: grpo": self.algorithm == "grpo",
+            "learn: decisions": self.learn == "decisions",
+            "one role in roles": len(self.roles) == 1,
+            "reward.horizon: immediate": self.reward.horizon == "immediate",
+            "no rollouts": self.rollouts is None,
+        }
+        missing = [name for name, met in wants.items() if not met]
+        if missing:
+            raise ValueError(f"engine: {self.engine} needs {', '.join(missing)}")
 
     @property
     def period(self) -> int:

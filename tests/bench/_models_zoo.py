@@ -17,7 +17,7 @@ from memkit.seams.backbone import Sampling
 from memkit_train.learn import lora
 from memkit_train.rows import Row as TrainedRow
 from tests.bench._table import Row
-from tests.online import test_served
+from tests.online import test_served, test_trl
 from tests.train import test_processes, test_trainer, test_zoo, tiny
 from tests.zoo import WIDE, ZOO, build
 
@@ -118,6 +118,18 @@ def processes(full: bool) -> list[Row]:
             gap = test_processes.measure_gap(command, config, folder)
             found.append(Row(f"{command} by two processes: adapter against one", gap, "", "<= 1e-5", gap <= 1e-5))
     return found
+
+
+def by_trl(full: bool) -> list[Row]:
+    """Two steps of TRL's trainer, and of memkit's own engine on what TRL sampled."""
+    rows: list[Row] = []
+    for name in ("qwen2", "llama3", "gemma3"):
+        with tempfile.TemporaryDirectory() as room:
+            far, gap, moved = test_trl.compare(test_trl.speaking(name, Path(room) / "base"), Path(room))
+        told = f"the adapter moved by {moved:.3g}"
+        rows.append(Row(f"engine trl on {name}: advantages against memkit's", far, "", "<= 1e-5", far <= 1e-5))
+        rows.append(Row("… adapter, from the same samples", gap, "", "<= 1e-4", gap <= 1e-4 < moved, told))
+    return rows
 
 
 def served(full: bool) -> list[Row]:

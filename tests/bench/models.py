@@ -28,6 +28,7 @@ PARTS: Sequence[Callable[[bool], list[Row]]] = (
     zoo.shared_prompts,
     zoo.processes,
     zoo.served,
+    zoo.by_trl,
     footprint.memory,
 )
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from memkit_train.learn import lora
 from memkit_train.rl.judge import Judge, Marks
 from memkit_train.rl.settings import StopSettings
 
@@ -24,41 +23,38 @@ def marks(*people: float) -> Marks:
         ([marks(0.5, 0.5, 0.5), marks(0.5, 0.5, 0.5)], 0),
     ],
 )
-def test_luck_does_not_choose(looks: list[Marks], kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    saved: list[str] = []
-    monkeypatch.setattr(lora, "save", lambda model, folder: saved.append(str(folder)))
+def test_luck_does_not_choose(looks: list[Marks], kept: int, tmp_path: Path) -> None:
+    saved: list[Path] = []
     ahead = iter(looks)
-    judge = Judge(lambda: next(ahead), None, tmp_path / "best", StopSettings())
+    judge = Judge(lambda: next(ahead), saved.append, tmp_path / "best", StopSettings())
     for step in range(len(looks)):
         judge.look(step)
     assert judge.best == (kept, looks[kept])
-    again = Judge(lambda: marks(0.0), None, tmp_path / "best", StopSettings())
+    again = Judge(lambda: marks(0.0), saved.append, tmp_path / "best", StopSettings())
     again.restore(judge.state())
     assert again.best == judge.best
     assert saved, "the parent is kept until something is better"
 
 
-def test_what_is_gone_back_to_is_what_its_checkpoint_called_the_best(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_gone_back_to_is_what_its_checkpoint_called_the_best(tmp_path: Path) -> None:
     """A look after the checkpoint saved a better one; repeated on another machine, it is no better."""
 
-    def save(model: str, folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
-        (folder / "weights").write_text(model)
+    weights = ""
 
-    monkeypatch.setattr(lora, "save", save)
+    def keep(folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        (folder / "weights").write_text(weights)
 
     def judge(*scores: float) -> Judge:
         ahead = iter(scores)
-        return Judge(lambda: marks(next(ahead)), "", tmp_path / "best", StopSettings())
+        return Judge(lambda: marks(next(ahead)), keep, tmp_path / "best", StopSettings())
 
     died = judge(0.5, 0.6, 0.9)
     for step in (0, 10):
-        died._model = f"after {step}"
+        weights = f"after {step}"
         died.look(step)
     checkpoint = died.state()
-    died._model = "after 20"
+    weights = "after 20"
     died.look(20)
     again = judge(0.4)
     again.restore(checkpoint)

@@ -25,7 +25,7 @@ PLAIN_TEMPLATE = (
     "{% if add_generation_prompt %}assistant:\n{% endif %}"
 )
 """For base checkpoints, which come without a chat template."""
-_TEMPLATE_OPTIONS: dict[str, Any] = {"enable_thinking": False}
+TEMPLATE_OPTIONS: dict[str, Any] = {"enable_thinking": False}
 """Replies are short lines in a fixed format; templates that know the switch open no reasoning block."""
 PINNED_DATE = date(2024, 7, 26)
 """What Llama's templates print where they cannot ask for the day."""
@@ -51,11 +51,24 @@ class Prompter:
             return tuple(self.tokenizer(self.text(messages, on=on), add_special_tokens=False)["input_ids"])
 
     def text(self, messages: Sequence[ChatMessage], *, on: date = PINNED_DATE) -> str:
-        chat = [{"role": message.role, "content": self._harmless(message.content)} for message in messages]
+        chat = self._chat(messages)
         try:
             return self._apply(chat, on)
         except TemplateError:
             return self._apply(_without_system(chat), on)  # some templates know no system role
+
+    def conversation(self, messages: Sequence[ChatMessage]) -> list[dict[str, str]]:
+        """For others who render: with `template` and `TEMPLATE_OPTIONS` it becomes what `ids` says."""
+        chat = self._chat(messages)
+        try:
+            self._apply(chat, PINNED_DATE)
+        except TemplateError:
+            return _without_system(chat)
+        return chat
+
+    @property
+    def template(self) -> str:
+        return _dated(self._template, PINNED_DATE)
 
     def end_id(self, stop_ids: frozenset[int]) -> int:
         """The token that ends a reply: what the template writes after one, where generation stops at it; else what the
@@ -69,7 +82,7 @@ class Prompter:
         return self.tokenizer.eos_token_id
 
     def template_digest(self) -> str:
-        return _digest(_dated(self._template, PINNED_DATE) + json.dumps(_TEMPLATE_OPTIONS, sort_keys=True))
+        return _digest(self.template + json.dumps(TEMPLATE_OPTIONS, sort_keys=True))
 
     def tokenizer_digest(self, stop_ids: frozenset[int]) -> str:
         backend = getattr(self.tokenizer, "backend_tokenizer", None)
@@ -81,13 +94,16 @@ class Prompter:
             content.pop("padding", None)
         return _digest(json.dumps([content, sorted(stop_ids)], sort_keys=True, ensure_ascii=False))
 
+    def _chat(self, messages: Sequence[ChatMessage]) -> list[dict[str, str]]:
+        return [{"role": message.role, "content": self._harmless(message.content)} for message in messages]
+
     def _apply(self, chat: list[dict[str, str]], on: date, *, reply: bool = True) -> str:
         return self.tokenizer.apply_chat_template(
             chat,
             chat_template=_dated(self._template, on),
             tokenize=False,
             add_generation_prompt=reply,
-            **_TEMPLATE_OPTIONS,
+            **TEMPLATE_OPTIONS,
         )
 
     def _harmless(self, content: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from memkit.backbones.hf import checkpoint
 from memkit.models import JSON
-from memkit_train.errors import Collapsed, Diverged, NoRows
+from memkit_train.errors import Collapsed, Diverged
 from memkit_train.files.run_folder import RunFolder
 from memkit_train.lab.worlds import Episode
 from memkit_train.learn import lora
@@ -29,7 +30,7 @@ from memkit_train.rl.acting import Acting, Stopwatch
 from memkit_train.rl.algorithms import grpo, logo, ppo
 from memkit_train.rl.answering import Answering
 from memkit_train.rl.decisions import Decisions
-from memkit_train.rl.engines.stage import StageRun, Status, Writer, cut
+from memkit_train.rl.engines.stage import StageRun, Status, Writer, cut, pick_judged
 from memkit_train.rl.judge import AnswerExam, DecisionExam, Exam, Judge, Marks
 from memkit_train.rl.learner import Learner, learner
 from memkit_train.rl.pool import Pool
@@ -58,7 +59,8 @@ class OwnEngine(StageRun):
             acting = Acting(one.engine, self.stage.trained or self.settings.roles, Stopwatch(), frozen)
             sampler, exam = self._makes(env, acting, cut(talks, self.stage), cut(heldout, self.stage), episodes)
             source = OnlineSource(one, acting, sampler, self.settings, steps=self.stage.steps)
-            judge = Judge(_examined(exam, source), one.model, self.folder / "best", self.settings.stop, self.note)
+            keep = partial(lora.save, one.model)
+            judge = Judge(_examined(exam, source), keep, self.folder / "best", self.settings.stop, self.note)
             source.judge = judge
             leading = LeadingSteps(source)
             writer = Writer(self.run, self.tick, self.offset, self.folder.name)
@@ -111,13 +113,7 @@ class OwnEngine(StageRun):
         self, env: Env, acting: Acting, talks: Sequence[Talk], heldout: Sequence[Talk], episodes: Sequence[Episode]
     ) -> tuple[Sampler, Exam]:
         chosen, reward = self.settings, self.settings.reward
-        judged = list(heldout)[: chosen.stop.users]
-        if not judged:
-            raise NoRows(
-                "nobody is left to choose a checkpoint by",
-                why="no held-out conversation can be asked about",
-                fix="hold out more users (data.heldout_share, data.validation_share), or begin with longer sessions",
-            )
+        judged = pick_judged(heldout, chosen.stop)
         if chosen.learn == "answers":
             pool = Pool(env, talks, chosen, self.seed)
             return Answering(env, pool, chosen, self.seed), AnswerExam(env, judged, reward.metric)

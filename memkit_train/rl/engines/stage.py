@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,10 +11,13 @@ from typing import Any, Literal
 from transformers import TrainerCallback
 
 from memkit.models import JSON
+from memkit_train.errors import NoRows
 from memkit_train.files.run_folder import RunFolder, Tick
+from memkit_train.lab.worlds import Episode
 from memkit_train.learn import lora
+from memkit_train.replay.env import Env
 from memkit_train.rl.judge import Judge, Marks
-from memkit_train.rl.settings import OnlineSettings, Stage
+from memkit_train.rl.settings import OnlineSettings, Stage, StopSettings
 from memkit_train.rl.talks import Talk
 
 Status = Literal["trained", "stopped early", "not ready", "collapsed"]
@@ -35,7 +39,7 @@ class Machine:
 
 
 @dataclass(slots=True)
-class StageRun:
+class StageRun(ABC):
     settings: OnlineSettings
     stage: Stage
     spec: lora.LoraSpec
@@ -45,6 +49,18 @@ class StageRun:
     run: RunFolder
     tick: Tick | None
     offset: int
+
+    @abstractmethod
+    def go(
+        self,
+        base: Path | str,
+        parent: Path | None,
+        env: Env,
+        talks: Sequence[Talk],
+        heldout: Sequence[Talk],
+        episodes: Sequence[Episode],
+    ) -> JSON:
+        """Train from `parent` on; what is best ends up in `folder/best`."""
 
     def conclude(self, judge: Judge, status: Status, why: str, *, steps: int, generated: int) -> JSON:
         """The best there was is kept, and whether longer conversations may follow is decided."""
@@ -93,3 +109,14 @@ class Writer(TrainerCallback):
 def cut(talks: Sequence[Talk], stage: Stage) -> list[Talk]:
     cut = [talk if stage.sessions is None else talk.first(stage.sessions) for talk in talks]
     return [talk for talk in cut if talk.questions]
+
+
+def pick_judged(heldout: Sequence[Talk], limits: StopSettings) -> list[Talk]:
+    """By whom checkpoints are chosen."""
+    if not heldout:
+        raise NoRows(
+            "nobody is left to choose a checkpoint by",
+            why="no held-out conversation can be asked about",
+            fix="hold out more users (data.heldout_share, data.validation_share), or begin with longer sessions",
+        )
+    return list(heldout)[: limits.users]
