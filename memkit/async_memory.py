@@ -15,7 +15,7 @@ from memkit.errors import StoreClosed
 from memkit.inputs import verb, wrong_verb
 from memkit.memory import Decisions, Memory, Ops, Records
 from memkit.models import Kind, MemoryRecord, Op
-from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page, PruneReceipt
+from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page, PruneReceipt, TidyResult
 from memkit.runtime.read_request import AS_OF
 from memkit.upkeep import Names, ParkedTurns, Problems
 
@@ -367,6 +367,10 @@ class AsyncMemory:
         return await self._run(
             self._memory.erase, user_id=user_id, turn_id=turn_id, memory_id=memory_id, session_id=session_id
         )
+
+    @verb
+    async def tidy(self, *, user_id: str, agent_id: str | None = None, budget: int | None = None) -> TidyResult:
+        return await self._run(self._memory.tidy, user_id=user_id, agent_id=agent_id, budget=budget)
 
     @verb
     async def prune(self, *, days: int | None = None, megabytes: int | None = None) -> PruneReceipt:

@@ -56,6 +56,10 @@ class Config:
     """LanceDB commits between two maintenance passes."""
     trace_sample: float = 1.0
     """Share of searches and contexts whose trace is kept (answers always are)."""
+    tidy_every_s: float = 0.0
+    """Seconds between two background passes of `tidy` over what is new, while no turn waits to be decided; 0: none."""
+    tidy_budget: int = 200
+    """Decisions of the manager that each of them may ask for."""
     wait_s: float = 300.0
     """How long `add` waits for turns that somebody else is deciding before it answers "pending"; and `flush`, without
     one of them being decided, before it raises."""

@@ -95,6 +95,10 @@ class Memory(Upkeep):
         )
         erasure.finish_erasures(self._runtime)
         pruning.finish_pruning(self._runtime)
+        if self._runtime.config.tidy_every_s:
+            from memkit.runtime.tidying import Tidier
+
+            Tidier(self._runtime)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 

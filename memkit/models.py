@@ -216,7 +216,7 @@ class Op:
     """Conversation time."""
     recorded_at: datetime
     cause: str = "decision"
-    """decision | said | api | undo | expire | import | erase | credit"""
+    """decision | said | api | undo | expire | import | erase | credit | tidy"""
     undoes: str | None = None
     """op_id of the op that this one takes back; of several of one memory, the oldest (in 0.1.0 the newest)."""
 

@@ -40,6 +40,7 @@ _NEEDS: dict[str, Right] = {
     "feedback": "write",
     "parked": "write",
     "retry": "write",
+    "tidy": "write",
 }
 """The right that each verb of a space asks for."""
 _SAYS = ("add", "learn")

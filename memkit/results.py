@@ -236,6 +236,24 @@ class EraseReceipt:
 
 
 @dataclass(frozen=True, slots=True)
+class TidyResult:
+    """What a pass of `tidy` did."""
+
+    trace_id: str
+    """`undo(turn_id=...)` takes the whole pass back; "" where it changed nothing."""
+    ops: tuple[Op, ...]
+    asked: int
+    """Decisions of the manager; the rules count, too."""
+    left: int
+    """Facts that it did not get to within its budget. The next pass goes on there."""
+    live_before: int
+    """Memories and words that were found before it, and after."""
+    live_after: int
+    reason: str | None = None
+    """Why it ended before that: the model gave no answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class PruneReceipt:
     """What of the log went; no content."""
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memkit.inputs import optional_id, path_of, scope_id, verb
+from memkit.inputs import optional_id, path_of, scope_id, verb, whole_number
 from memkit.models import SPACE, Bank
-from memkit.results import EraseReceipt, Imported, ParkedTurn, Problem, PruneReceipt
+from memkit.results import EraseReceipt, Imported, ParkedTurn, Problem, PruneReceipt, TidyResult
 from memkit.runtime import care, erasure, writes
 from memkit.runtime.held import HeldChanges
 
@@ -37,6 +37,18 @@ class Upkeep:
         user are marked tainted. Cannot be undone. Or of one turn (or `add`, by its trace_id), one memory with the turns
         that it was drawn from, or one session: the words, what was drawn from them, and whatever showed it."""
         return erasure.erase(self._runtime.alive(), scope_id(user_id, "user_id"), turn_id, memory_id, session_id)
+
+    @verb
+    def tidy(self, *, user_id: str, agent_id: str | None = None, budget: int | None = None) -> TidyResult:
+        """Consolidate what is remembered of a user. Each fact is put before the manager again beside the older ones
+        that are near to it: what says the same becomes one, and what is over is settled; of words that were said again
+        later, the later ones stay. budget: so many decisions of the manager at most; the next pass goes on from there.
+        Everything is logged, and undo(turn_id=result.trace_id) takes the whole pass back."""
+        from memkit.runtime import tidying
+
+        most = None if budget is None else whole_number(budget, "budget", 1, 1_000_000)
+        agent = None if agent_id is None else scope_id(agent_id, "agent_id")
+        return tidying.tidy(self._runtime.alive(), scope_id(user_id, "user_id"), agent, most)
 
     @verb
     def prune(self, *, days: int | None = None, megabytes: int | None = None) -> PruneReceipt:

@@ -10,7 +10,19 @@ from memkit.errors import InvalidScope
 from memkit.inputs import wrong_verb
 
 _WITH_AGENT = frozenset(
-    {"add", "add_document", "learn", "search", "context", "answer", "list", "delete_all", "profile", "trainable"}
+    {
+        "add",
+        "add_document",
+        "learn",
+        "search",
+        "context",
+        "answer",
+        "list",
+        "delete_all",
+        "profile",
+        "tidy",
+        "trainable",
+    }
 )
 _SCOPED = _WITH_AGENT | {
     "get",

@@ -141,6 +141,10 @@ def _retry(memory: Memory, asked: wire.RetryRequest) -> wire.Count:
     return wire.Count(count=memory.retry(asked.trace_ids, user_id=_user(asked), wait=False))
 
 
+def _tidy(memory: Memory, asked: wire.TidyRequest) -> wire.TidyShown:
+    return wire.TidyShown.of(memory.tidy(user_id=_user(asked), agent_id=asked.agent_id, budget=asked.budget))
+
+
 def _decisions(memory: Memory, asked: wire.DecisionsRequest) -> wire.DecisionList:
     found = memory.decisions(user_id=_user(asked), trace_id=asked.trace_id, last=asked.last)
     return wire.DecisionList(decisions=[dict(record) for record in found])
@@ -233,6 +237,7 @@ CALLS = (
     Offer("POST", "/undo", "undo", "Take operations back.", wire.UndoRequest, wire.OpList, _undo, writes=True),
     Offer("GET", "/parked", "parked", "Turns that could not be decided.", wire.Scoped, wire.ParkedList, _parked),
     Offer("POST", "/retry", "retry", "Decide parked turns again.", wire.RetryRequest, wire.Count, _retry, writes=True),
+    Offer("POST", "/tidy", "tidy", "Merge, settle, let go.", wire.TidyRequest, wire.TidyShown, _tidy, writes=True),
     Offer(
         "GET", "/decisions", "decisions", "How it was decided.", wire.DecisionsRequest, wire.DecisionList, _decisions
     ),

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from memkit.models import JSON, Kind, MemoryRecord, Op, Turn
-from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hit, Hits, Page, ParkedTurn
+from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hit, Hits, Page, ParkedTurn, TidyResult
 
 Kinds = list[Kind]
 Named = Annotated[str, Field(min_length=1)]
@@ -150,6 +150,10 @@ class FeedbackRequest(Scoped):
 
 class RetryRequest(Scoped):
     trace_ids: list[str] | None = None
+
+
+class TidyRequest(Scoped):
+    budget: int | None = Field(None, ge=1, description="Decisions of the manager, at most.")
 
 
 class DecisionsRequest(Scoped):
@@ -366,6 +370,21 @@ class Erased(Wire):
         return cls(
             subject=receipt.subject, counts=dict(receipt.counts), tainted_adapters=list(receipt.tainted_adapters)
         )
+
+
+class TidyShown(Wire):
+    trace_id: str = Field(description="Send it to /undo to take the whole pass back.")
+    changes: int
+    asked: int
+    left: int
+    live_before: int
+    live_after: int
+    reason: str | None
+
+    @classmethod
+    def of(cls, done: TidyResult) -> TidyShown:
+        names = ("trace_id", "asked", "left", "live_before", "live_after", "reason")
+        return cls(changes=len(done.ops), **{name: getattr(done, name) for name in names})
 
 
 class Users(Wire):

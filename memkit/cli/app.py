@@ -10,7 +10,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from memkit.cli import adapters, copies, documents, held, look, schema, servers, show
+from memkit.cli import adapters, copies, documents, held, look, schema, servers, show, tidy
 from memkit.cli.opening import is_there, open_store, there
 from memkit.cli.panels import PANELS, arrange
 from memkit.cli.servers import DEFAULT_STORE, Store
@@ -26,7 +26,8 @@ app = typer.Typer(
 )
 app.add_typer(adapters.app, name="adapters")
 _COPIES = copies.backup, copies.restore, copies.prune, copies.move, copies.recover
-_OTHERS = *_COPIES, servers.serve, servers.proxy, servers.ui, look.users, look.why, held.release, documents.add_document
+_SERVE = servers.serve, servers.proxy, servers.ui
+_OTHERS = *_COPIES, *_SERVE, look.users, look.why, held.release, tidy.tidy, documents.add_document
 for command in _OTHERS:
     app.command()(command)
 app.command("held")(held.list_held)

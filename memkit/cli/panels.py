@@ -9,7 +9,7 @@ import typer
 PANELS = {
     "Remember and find": "demo add add-document search answer feedback list profile pin users",
     "See why": "log history why stats ui",
-    "Put right": "undo parked retry held release erase prune",
+    "Put right": "undo parked retry held release tidy erase prune",
     "Keep safe": "doctor backup restore recover export import move schema",
     "Serve": "serve proxy adapters",
 }

@@ -134,7 +134,7 @@ class Runtime:
         self.sealer = Sealer(self.journal, lambda: self.trajectories, maintain_commits=self.config.maintain_commits)
         self.projector = Projector(self.journal, lambda: self.projection, self.embedder, self.config, self.sealer)
         self.traces = TraceBuffer(self.journal, self.clock)
-        self._explore = explore
+        self._explore, self.at_close = explore, list[Callable[[], None]]()
         _OPEN.add(self)
         self._accepted, self._accepting = dict[str, None](), threading.Lock()
         if self.config.workers and self.journal.pending_count():
@@ -397,6 +397,8 @@ class Runtime:
             if self._closed:
                 return
             try:
+                for end in self.at_close:
+                    end()
                 if "workers" in self.__dict__:
                     self.workers.close()
                 self._drain_own()

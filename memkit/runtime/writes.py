@@ -275,6 +275,10 @@ def _to_undo(
         found += [op for one in found for op in _words_ended_with(runtime, one)]
     elif turn_id is not None:
         wanted = scope_id(turn_id, "turn_id")
+        if wanted.startswith("z_"):
+            from memkit.runtime.tidying import ops_of
+
+            return ops_of(runtime, user_id, wanted)
         intake_id = wanted
         if not wanted.startswith("i_"):
             turns = [turn for turn in journal.turns(turn_ids=[wanted]) if turn.bank.user_id == user_id]

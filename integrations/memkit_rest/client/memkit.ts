@@ -436,6 +436,30 @@ export interface Spaces {
   spaces: string[];
 }
 
+export interface TidyRequest {
+  /** Whose memories. A token of one user needs none and admits no other. */
+  user_id?: string | null;
+  /** Narrows to one agent of the user. */
+  agent_id?: string | null;
+  /** In this space, as the user: what a grant allows. */
+  space?: string | null;
+  /** In which role the user calls in spaces; an app's token may say so. */
+  role?: string | null;
+  /** Decisions of the manager, at most. */
+  budget?: number | null;
+}
+
+export interface TidyShown {
+  /** Send it to /undo to take the whole pass back. */
+  trace_id: string;
+  changes: number;
+  asked: number;
+  left: number;
+  live_before: number;
+  live_after: number;
+  reason: string | null;
+}
+
 export interface TurnShown {
   turn_id: string;
   role: string;
@@ -652,6 +676,11 @@ export class Memkit {
   /** Decide parked turns again. */
   retry(asked: RetryRequest = {}): Promise<Count> {
     return this.#call("POST", "/memkit/v1/retry", {}, { ...asked });
+  }
+
+  /** Merge, settle, let go. */
+  tidy(asked: TidyRequest = {}): Promise<TidyShown> {
+    return this.#call("POST", "/memkit/v1/tidy", {}, { ...asked });
   }
 
   /** How it was decided. */
