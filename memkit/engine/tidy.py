@@ -5,7 +5,7 @@ the whole bank; when it was said, so many others were not there, or not shown. W
 any reply, and more strictly: nothing is merged into a text that does not say all that it says, by whose words it is may
 not change, and what stands is neither rewritten nor ended.
 
-Words are let go where somebody says the very same again later: then the later ones are found, as they were said."""
+Of words, sentences are let go that the same person says again later: the later ones are found, as they were said."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from memkit.retrieval import Scored
 from memkit.roles import Fact, Manager, Shown
 from memkit.seams.embedder import Embedder
 from memkit.text.content import content
+from memkit.text.passages import sentences
 from memkit.text.times import time_phrases
 from memkit.text.words import denies, words
 
@@ -185,68 +186,114 @@ def _about_words(ended: Sequence[MemoryRecord], record: MemoryRecord, task: Task
 
 @dataclass(frozen=True, slots=True)
 class SaidAgain:
-    gone: MemoryRecord
-    kept: MemoryRecord
+    row: MemoryRecord
+    left: str
+    """What of it is said nowhere else; "" where nothing is."""
+    later: tuple[MemoryRecord, ...]
 
     def drafts(self) -> list[OpDraft]:
         """The later words join the turns of the earlier ones: what is forgotten of these is found in those."""
-        return [
-            OpDraft("delete", self.gone.id, origin=self.gone.origin, expected_revision=self.gone.revision),
-            OpDraft(
-                "noop",
-                self.kept.id,
-                source_turns=self.gone.source_turns,
-                at=self.gone.at,
-                origin=self.kept.origin,
-                expected_revision=self.kept.revision,
-            ),
-        ]
+        row = self.row
+        own = OpDraft("delete", row.id, origin=row.origin, expected_revision=row.revision)
+        if self.left:
+            own = replace(own, action="update", text=self.left, content_salt=row.id, at=row.at)
+        joins = (
+            OpDraft("noop", one.id, source_turns=row.source_turns, at=row.at, origin=one.origin) for one in self.later
+        )
+        return [own, *joins]
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A row as it is compared: its sentences, each in clauses."""
+
+    row: MemoryRecord
+    sentences: list[str]
+    clauses: list[list[str]]
+
+    @classmethod
+    def of(cls, row: MemoryRecord, text: str) -> _Words:
+        found = sentences(text)
+        return cls(row, found, [_clauses(one) for one in found])
+
+    @property
+    def flat(self) -> list[str]:
+        return [clause for one in self.clauses for clause in one]
+
+    def find_run(self, later: list[str]) -> range:
+        """The longest run of whole sentences whose clauses stand in `later` one behind the other."""
+        best = range(0)
+        for start, first in enumerate(self.clauses):
+            for at, clause in enumerate(later if first else ()):
+                end = start
+                while end < len(self.clauses) and later[at : at + len(self.clauses[end])] == self.clauses[end]:
+                    at, end = at + len(self.clauses[end]), end + 1
+                if clause == first[0] and end - start > len(best):
+                    best = range(start, end)
+        return best
+
+    def tell(self, places: Iterable[int]) -> str:
+        return " ".join(self.sentences[place] for place in places)
+
+
+_Known = dict[tuple[object, ...], list[tuple[MemoryRecord, list[str]]]]
+"""Who says a clause → the later rows that have it, each with what it says in clauses."""
 
 
 def said_again(rows: Iterable[MemoryRecord], now: datetime) -> list[SaidAgain]:
-    """Words whose clauses somebody says again later, one after the other and with nothing between them, and that
-    neither ask nor deny where the later ones do not. "Yesterday" is another day each time."""
+    """Whole sentences whose clauses somebody says again later, one behind the other and with nothing between them, and
+    that neither ask nor deny where the later words do not. "Yesterday" is another day each time."""
     found: list[SaidAgain] = []
-    known: dict[tuple[object, ...], list[tuple[MemoryRecord, list[str]]]] = {}
+    known: _Known = {}
     for row in reversed(in_order(rows)):
-        clauses = _clauses(row.text)
-        if not clauses:
-            continue
+        own = _Words.of(row, row.text)
         who = (row.speaker, row.origin, row.expires_at, row.trainable)
-        later = known.get((*who, clauses[0]), ())[:_RIVALS]
-        kept = next((other for other, own in later if _says_again(row, clauses, other, own, now)), None)
-        if kept is not None:
-            found.append(SaidAgain(row, kept))
-            continue
-        for clause in dict.fromkeys(clauses):
-            known.setdefault((*who, clause), []).append((row, clauses))
+        later = list[MemoryRecord]()
+        while (again := _find_later(own, known, who, now)) is not None:
+            later.append(again[0])
+            own = _Words.of(row, again[1])
+        if later:
+            found.append(SaidAgain(row, " ".join(own.sentences), tuple({one.id: one for one in later}.values())))
+        for clause in dict.fromkeys(own.flat):
+            rivals = known.setdefault((*who, clause), [])
+            if len(rivals) < _RIVALS:
+                rivals.append((row, own.flat))
     return found
 
 
-def _says_again(
-    row: MemoryRecord, clauses: list[str], later: MemoryRecord, its_clauses: list[str], now: datetime
-) -> bool:
-    if row.at is None or later.at is None or now - row.at < _OLD or not _is_of(row, later):
+def _find_later(own: _Words, known: _Known, who: tuple[object, ...], now: datetime) -> tuple[MemoryRecord, str] | None:
+    """The later words that say most of a row, and what they do not say of it."""
+    row, best = own.row, None
+    if row.at is None or now - row.at < _OLD:
+        return None
+    for other, clauses in (one for first in own.clauses if first for one in known.get((*who, first[0]), ())):
+        run = own.find_run(clauses)
+        if not run or (best is not None and len(run) <= len(best[1])) or not _is_of(row, other):
+            continue
+        if _says_again(own.tell(run), row, other, is_all=own.flat == clauses) and _may_shorten(own, run, other):
+            best = other, run
+    if best is None:
+        return None
+    return best[0], own.tell(place for place in range(len(own.sentences)) if place not in best[1])
+
+
+def _may_shorten(own: _Words, run: range, other: MemoryRecord) -> bool:
+    """What stands goes whole, for words that stand."""
+    return not own.row.standing or (other.standing and len(run) == len(own.sentences))
+
+
+def _says_again(said: str, row: MemoryRecord, later: MemoryRecord, *, is_all: bool) -> bool:
+    """`said`: the part of the row that the later words say."""
+    if not is_all and len(content(said)) < _SAYS_SOMETHING:
         return False
-    if row.standing and not later.standing:
+    if bool(_ASKS.search(said)) != bool(_ASKS.search(later.text)) or denies(said) != denies(later.text):
         return False
-    if clauses != its_clauses:
-        starts = range(len(its_clauses) - len(clauses) + 1)
-        if len(content(row.text)) < _SAYS_SOMETHING or not any(
-            its_clauses[at : at + len(clauses)] == clauses for at in starts
-        ):
-            return False
-    if bool(_ASKS.search(row.text)) != bool(_ASKS.search(later.text)) or denies(row.text) != denies(later.text):
-        return False
-    return row.at.date() == later.at.date() or not _is_relative(row)
+    assert row.at is not None
+    day = row.at.date()
+    is_relative = len(time_phrases(said, day)) > len(time_phrases(said, None))
+    return later.at is not None and (later.at.date() == day or not is_relative)
 
 
 def _clauses(text: str) -> list[str]:
     found = (" ".join(dropwhile(_OPENERS.__contains__, words(part))) for part in _CLAUSE_END.split(text))
     return [clause for clause in found if clause]
-
-
-def _is_relative(row: MemoryRecord) -> bool:
-    """Whether it speaks of days that are counted from when it was said."""
-    assert row.at is not None
-    return len(time_phrases(row.text, row.at.date())) > len(time_phrases(row.text, None))

@@ -330,7 +330,7 @@ def test_tokens_of_apps_are_for_servers_that_take_them(tmp_path: Path) -> None:
 def test_every_answer_is_as_described(web: TestClient) -> None:
     described = describe()
     ids = [operation["operationId"] for verbs in described["paths"].values() for operation in verbs.values()]
-    assert len(ids) == len(set(ids)) == 29
+    assert len(ids) == len(set(ids)) == 30
     assert web.get("/openapi.json").json() == described
     named = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(described)))
     assert named == set(described["components"]["schemas"])
@@ -448,3 +448,12 @@ def test_the_command_says_where_it_listens_and_needs_a_token(tmp_path: Path) -> 
 
 def _paths() -> dict[str, str]:
     return {"PYTHONPATH": ":".join(path for path in sys.path if path)}
+
+
+def test_a_memory_is_tidied_and_the_pass_taken_back(memory: Memory, web: TestClient) -> None:
+    memory.import_([{"text": one, "user_id": "eve"} for one in ("User lives in Ghent.", "User lives in Bruges.")])
+    done = call(web, "POST", "/tidy", {"user_id": "eve", "budget": 5}).json()
+    assert (done["live_before"], done["live_after"], done["asked"], done["changes"]) == (2, 1, 1, 2)
+    assert call(web, "POST", "/tidy", {"user_id": "ana"}, token=READER).status_code == 403
+    assert len(call(web, "POST", "/undo", {"user_id": "eve", "trace_id": done["trace_id"]}).json()["ops"]) == 2
+    assert len(memory.list(user_id="eve")) == 2

@@ -187,6 +187,20 @@ def test_of_words_that_are_said_again_the_later_ones_stay(memory: Memory) -> Non
     assert len(memory.history(user_id="ana", memory_id=hit.memory.source_turns[1])) == 2
 
 
+def test_what_else_was_said_beside_it_stays_with_its_day(memory: Memory) -> None:
+    key = "The spare key is under the blue pot."
+    for number, one in enumerate([f"{key} My uncle has a boat.", key, "Bye for now.", f"{key} Bye for now."]):
+        memory.add(one, user_id="ana", at=DAY + timedelta(days=number), session_id=f"s{number}")
+    before = content(memory)
+    done = memory.tidy(user_id="ana")
+    words = [one for one in live(memory) if one.kind == "turn"]
+    assert [(one.text, one.at) for one in words if one.session_id == "s0"] == [("My uncle has a boat.", DAY)]
+    few = "Bye for now."  # so few words may mean another thing there
+    assert sorted(one.text for one in words if one.session_id != "s0") == [few, f"{key} {few}"]
+    memory.undo(user_id="ana", turn_id=done.trace_id)
+    assert content(memory) == before
+
+
 @pytest.mark.parametrize(
     ("first", "then"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,23 @@ def test_runs_and_what_became_of_their_lessons_are_given_between_the_scenes(tmp_
         logged = env.list_states(script)
         assert list(logged[-1].live.state) == [record for _, record in source.journal.live(bank=script.bank)]
         assert len(script) == 2
+        (trail,) = env.run([(env.start(script), Policy(RuleBackbone()))], upto=None)
+        assert trail.end.live.state.hash() == logged[-1].live.state.hash()
+
+
+def test_what_was_tidied_is_given_between_the_scenes(tmp_path: Path, env: Env) -> None:
+    day = datetime(2026, 1, 5, tzinfo=UTC)
+    with Memory(tmp_path / "s") as memory:
+        for number, text in enumerate(["User lives in Ghent.", "User lives in Bruges."]):
+            memory.import_([{"text": text, "user_id": "ana", "at": day + timedelta(days=number)}])
+        for number in range(2):
+            memory.add("The spare key is under the pot.", user_id="ana", at=day + timedelta(days=number))
+        assert len(memory.tidy(user_id="ana").ops) == 4
+        memory.add("I moved to Bergen.", user_id="ana")
+    with StoreSource(tmp_path / "s") as source:
+        (script,) = scripts_of(next(iter(source.trajectories())))
+        logged = env.list_states(script)
+        assert list(logged[-1].live.state) == [record for _, record in source.journal.live(bank=script.bank)]
         (trail,) = env.run([(env.start(script), Policy(RuleBackbone()))], upto=None)
         assert trail.end.live.state.hash() == logged[-1].live.state.hash()
 
