@@ -211,11 +211,11 @@ def _decide(
         done.reason = str(decided.error)  # no answer is no decision: the next pass asks again
         return
     records = _records(runtime, bank, record, decided)
-    if not decided.drafts:
-        runtime.journal.record(*records, epoch=epoch)
-        return
     try:
-        done.ops += _apply(runtime, bank, decided.drafts, _decision_id(record), records, epoch)
+        if decided.drafts:
+            done.ops += _apply(runtime, bank, decided.drafts, _decision_id(record), records, epoch)
+        else:
+            runtime.journal.record(*records, epoch=epoch)
     except (Conflict, NotFound, OpRejected):
         return  # somebody wrote meanwhile: the next pass looks again
 
