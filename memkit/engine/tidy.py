@@ -204,7 +204,7 @@ class SaidAgain:
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _InClauses:
     """A row as it is compared: its sentences, each in clauses."""
 
     row: MemoryRecord
@@ -212,7 +212,7 @@ class _Words:
     clauses: list[list[str]]
 
     @classmethod
-    def of(cls, row: MemoryRecord, text: str) -> _Words:
+    def of(cls, row: MemoryRecord, text: str) -> _InClauses:
         found = sentences(text)
         return cls(row, found, [_clauses(one) for one in found])
 
@@ -246,12 +246,12 @@ def said_again(rows: Iterable[MemoryRecord], now: datetime) -> list[SaidAgain]:
     found: list[SaidAgain] = []
     known: _Known = {}
     for row in reversed(in_order(rows)):
-        own = _Words.of(row, row.text)
+        own = _InClauses.of(row, row.text)
         who = (row.speaker, row.origin, row.expires_at, row.trainable)
         later = list[MemoryRecord]()
         while (again := _find_later(own, known, who, now)) is not None:
             later.append(again[0])
-            own = _Words.of(row, again[1])
+            own = _InClauses.of(row, again[1])
         if later:
             found.append(SaidAgain(row, " ".join(own.sentences), tuple({one.id: one for one in later}.values())))
         for clause in dict.fromkeys(own.flat):
@@ -261,7 +261,9 @@ def said_again(rows: Iterable[MemoryRecord], now: datetime) -> list[SaidAgain]:
     return found
 
 
-def _find_later(own: _Words, known: _Known, who: tuple[object, ...], now: datetime) -> tuple[MemoryRecord, str] | None:
+def _find_later(
+    own: _InClauses, known: _Known, who: tuple[object, ...], now: datetime
+) -> tuple[MemoryRecord, str] | None:
     """The later words that say most of a row, and what they do not say of it."""
     row, best = own.row, None
     if row.at is None or now - row.at < _OLD:
@@ -277,7 +279,7 @@ def _find_later(own: _Words, known: _Known, who: tuple[object, ...], now: dateti
     return best[0], own.tell(place for place in range(len(own.sentences)) if place not in best[1])
 
 
-def _may_shorten(own: _Words, run: range, other: MemoryRecord) -> bool:
+def _may_shorten(own: _InClauses, run: range, other: MemoryRecord) -> bool:
     """What stands goes whole, for words that stand."""
     return not own.row.standing or (other.standing and len(run) == len(own.sentences))
 
