@@ -17,7 +17,7 @@ from memkit.memory import Decisions, Memory, Ops, Records
 from memkit.models import Kind, MemoryRecord, Op
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hits, Imported, Page, PruneReceipt, TidyResult
 from memkit.runtime.read_request import AS_OF
-from memkit.upkeep import Names, ParkedTurns, Problems
+from memkit.upkeep import Entities, Names, ParkedTurns, Problems
 
 if TYPE_CHECKING:
     from memkit.adapters import AdapterSet
@@ -345,6 +345,14 @@ class AsyncMemory:
     @verb
     async def users(self) -> Names:
         return await self._run(self._memory.users)
+
+    @verb
+    async def entities(self, *, user_id: str, agent_id: str | None = None, limit: int = 100) -> Entities:
+        return await self._run(self._memory.entities, user_id=user_id, agent_id=agent_id, limit=limit)
+
+    @verb
+    async def about(self, name: str, *, user_id: str, agent_id: str | None = None, limit: int = 100) -> Records:
+        return await self._run(self._memory.about, name, user_id=user_id, agent_id=agent_id, limit=limit)
 
     @verb
     async def parked(self, *, user_id: str | None = None) -> ParkedTurns:

@@ -255,3 +255,21 @@ class DecisionRecord:
     payload: JSON
     created_at: datetime
     blobs: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+EntityKind = Literal["person", "animal", "place", "project", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """Somebody or something that memories name."""
+
+    name: str
+    """As it is written most often."""
+    kind: EntityKind
+    names: tuple[str, ...]
+    """All names that it goes by, `name` first."""
+    relations: tuple[str, ...]
+    """What people say that it is to them: "sister", "dog"."""
+    memories: tuple[str, ...] = field(repr=False)
+    """Ids of the live memories that name it, oldest first."""

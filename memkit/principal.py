@@ -27,6 +27,8 @@ _NEEDS: dict[str, Right] = {
     "get": "read",
     "list": "read",
     "profile": "read",
+    "entities": "read",
+    "about": "read",
     "history": "read",
     "decisions": "read",
     "observe": "read",

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memkit.inputs import optional_id, path_of, scope_id, verb, whole_number
-from memkit.models import SPACE, Bank
+from memkit.inputs import optional_id, path_of, scope_id, text_of, verb, whole_number
+from memkit.models import SPACE, Bank, Entity, MemoryRecord
 from memkit.results import EraseReceipt, Imported, ParkedTurn, Problem, PruneReceipt, TidyResult
 from memkit.runtime import care, erasure, writes
 from memkit.runtime.held import HeldChanges
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 Names = list[str]
+Entities = list[Entity]
+Records = list[MemoryRecord]
 Problems = list[Problem]
 ParkedTurns = list[ParkedTurn]
 
@@ -28,6 +30,26 @@ class Upkeep:
     @verb
     def users(self) -> Names:
         return [info.user_id for info in self._runtime.alive().journal.users() if not info.user_id.startswith(SPACE)]
+
+    @verb
+    def entities(self, *, user_id: str, agent_id: str | None = None, limit: int = 100) -> Entities:
+        """Whom and what the live memories name: people, animals, places, projects and other things, those that most of
+        them name first. Found by rules, in any language; two that bear one name are one."""
+        from memkit.runtime.entities import list_entities
+
+        user, agent = scope_id(user_id, "user_id"), optional_id(agent_id, "agent_id") or None
+        return list_entities(self._runtime.alive(), user, agent, whole_number(limit, "limit", 1, 10_000))
+
+    @verb
+    def about(self, name: str, *, user_id: str, agent_id: str | None = None, limit: int = 100) -> Records:
+        """The newest live memories that name somebody or something, call it by what it is ("my sister"), or go on about
+        it ("she"), oldest first. Any word will do; `entities` lists names that are known."""
+        from memkit.runtime.entities import list_about
+
+        runtime, user = self._runtime.alive(), scope_id(user_id, "user_id")
+        words = runtime.redact_text(text_of(name, "the name", runtime.config.max_message_bytes))
+        agent, most = optional_id(agent_id, "agent_id") or None, whole_number(limit, "limit", 1, 10_000)
+        return list_about(runtime, words, user, agent, most)
 
     @verb
     def erase(

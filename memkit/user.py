@@ -10,19 +10,8 @@ from memkit.errors import InvalidScope
 from memkit.inputs import wrong_verb
 
 _WITH_AGENT = frozenset(
-    {
-        "add",
-        "add_document",
-        "learn",
-        "search",
-        "context",
-        "answer",
-        "list",
-        "delete_all",
-        "profile",
-        "tidy",
-        "trainable",
-    }
+    {"add", "add_document", "learn", "search", "context", "answer", "list", "delete_all", "profile", "trainable"}
+    | {"entities", "about", "tidy"}
 )
 _SCOPED = _WITH_AGENT | {
     "get",

@@ -13,7 +13,19 @@ from memkit.net.tenants import Tenant
 from memkit_http import Declined
 from memkit_plug.bound import refuse_others
 
-NARROW = {"add", "addDocument", "learn", "search", "context", "answer", "list", "profile", "deleteAll"}
+NARROW = {
+    "add",
+    "addDocument",
+    "learn",
+    "search",
+    "context",
+    "answer",
+    "list",
+    "entities",
+    "about",
+    "profile",
+    "deleteAll",
+}
 """Calls whose verb takes the agent itself."""
 
 

@@ -113,6 +113,16 @@ def _profile(memory: Memory, asked: wire.Scoped) -> wire.Memories:
     return wire.Memories(memories=[wire.MemoryShown.of(record) for record in always])
 
 
+def _entities(memory: Memory, asked: wire.Several) -> wire.Entities:
+    found = memory.entities(**_options(asked))
+    return wire.Entities(entities=[wire.EntityShown.of(one) for one in found])
+
+
+def _about(memory: Memory, asked: wire.AboutRequest) -> wire.Memories:
+    found = memory.about(asked.name, **_options(asked, "name"))
+    return wire.Memories(memories=[wire.MemoryShown.of(record) for record in found])
+
+
 def _history(memory: Memory, asked: wire.HistoryRequest) -> wire.OpList:
     ops = memory.history(user_id=_user(asked), memory_id=asked.memory_id, limit=asked.limit)
     return wire.OpList(ops=[wire.OpShown.of(op) for op in ops])
@@ -233,6 +243,8 @@ CALLS = (
     ),
     Offer("DELETE", "/memories/{id}", "delete", "End one memory.", wire.OneRequest, wire.OpShown, _delete, True),
     Offer("GET", "/profile", "profile", "What every context carries.", wire.Scoped, wire.Memories, _profile),
+    Offer("GET", "/entities", "entities", "Whom and what memories name.", wire.Several, wire.Entities, _entities),
+    Offer("GET", "/about", "about", "The memories about one of them.", wire.AboutRequest, wire.Memories, _about),
     Offer("GET", "/history", "history", "Every operation, oldest first.", wire.HistoryRequest, wire.OpList, _history),
     Offer("POST", "/undo", "undo", "Take operations back.", wire.UndoRequest, wire.OpList, _undo, writes=True),
     Offer("GET", "/parked", "parked", "Turns that could not be decided.", wire.Scoped, wire.ParkedList, _parked),

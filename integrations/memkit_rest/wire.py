@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from memkit.models import JSON, Kind, MemoryRecord, Op, Turn
+from memkit.models import JSON, Entity, EntityKind, Kind, MemoryRecord, Op, Turn
 from memkit.results import AddResult, Answer, ContextBlock, EraseReceipt, Hit, Hits, Page, ParkedTurn, TidyResult
 
 Kinds = list[Kind]
@@ -122,6 +122,14 @@ class ChangeRequest(OneRequest):
     metadata: dict[str, Any] | None = Field(None, description="Replaces what is there.")
     expected_revision: int | None = None
     pinned: bool | None = Field(None, description="true: every context carries it.")
+
+
+class Several(Scoped):
+    limit: int = Field(100, ge=1, le=10_000)
+
+
+class AboutRequest(Several):
+    name: str = Field(description='A name, what it is to the user ("my sister"), or any word.')
 
 
 class HistoryRequest(Scoped):
@@ -319,6 +327,23 @@ class MemoryPage(Wire):
 
 class Memories(Wire):
     memories: list[MemoryShown]
+
+
+class EntityShown(Wire):
+    name: str
+    kind: EntityKind
+    names: list[str] = Field(description="All that it goes by.")
+    relations: list[str] = Field(description='What it is said to be: "sister", "dog".')
+    memory_ids: list[str] = Field(description="The live memories that name it, oldest first.")
+
+    @classmethod
+    def of(cls, one: Entity) -> EntityShown:
+        parts = {"names": list(one.names), "relations": list(one.relations), "memory_ids": list(one.memories)}
+        return cls(name=one.name, kind=one.kind, **parts)
+
+
+class Entities(Wire):
+    entities: list[EntityShown]
 
 
 class OpList(Wire):

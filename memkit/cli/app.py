@@ -27,7 +27,8 @@ app = typer.Typer(
 app.add_typer(adapters.app, name="adapters")
 _COPIES = copies.backup, copies.restore, copies.prune, copies.move, copies.recover
 _SERVE = servers.serve, servers.proxy, servers.ui
-_OTHERS = *_COPIES, *_SERVE, look.users, look.why, held.release, tidy.tidy, documents.add_document
+_LOOKS = look.users, look.why, look.entities, look.about
+_OTHERS = *_COPIES, *_SERVE, *_LOOKS, held.release, tidy.tidy, documents.add_document
 for command in _OTHERS:
     app.command()(command)
 app.command("held")(held.list_held)

@@ -69,6 +69,49 @@ def why(
         show.out.print(f"         [dim]{kept}; memkit log --user … --trace {one.trace_id}[/]")
 
 
+def entities(
+    user: Annotated[str, typer.Option("--user", "-u", help="Whose memories.")],
+    store: Store = DEFAULT_STORE,
+    agent: Annotated[str | None, typer.Option("--agent", help="Only one of the user's agents.")] = None,
+    limit: Annotated[int, typer.Option("--limit")] = 100,
+    json: Json = False,
+) -> None:
+    """Whom and what the memories of a user name."""
+    with open_store(store) as memory:
+        found = memory.entities(user_id=user, agent_id=agent, limit=limit)
+    if json:
+        show.as_json({"entities": found})
+    else:
+        rows = [
+            [
+                show.visible(one.name),
+                one.kind,
+                show.visible(", ".join((*one.names[1:], *one.relations))),
+                str(len(one.memories)),
+            ]
+            for one in found
+        ]
+        show.table("", ["name", "kind", "also", "memories"], rows)
+    if not found:
+        raise typer.Exit(NOTHING_TO_DO)
+
+
+def about(
+    name: Annotated[str, typer.Argument(help="A name, what it is to the user (my sister), or any word.")],
+    user: Annotated[str, typer.Option("--user", "-u", help="Whose memories.")],
+    store: Store = DEFAULT_STORE,
+    agent: Annotated[str | None, typer.Option("--agent", help="Only one of the user's agents.")] = None,
+    limit: Annotated[int, typer.Option("--limit")] = 100,
+    json: Json = False,
+) -> None:
+    """The memories about somebody or something."""
+    with open_store(store) as memory:
+        found = memory.about(name, user_id=user, agent_id=agent, limit=limit)
+    show.as_json({"memories": found}) if json else show.memories(found)
+    if not found:
+        raise typer.Exit(NOTHING_TO_DO)
+
+
 def tell_asked(store: str, user: str, last: int, grep: str, json: bool) -> int:
     """The newest reads, oldest first. Returns the exit code."""
     with open_store(store) as memory:

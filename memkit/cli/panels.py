@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import typer
 
 PANELS = {
-    "Remember and find": "demo add add-document search answer feedback list profile pin users",
+    "Remember and find": "demo add add-document search answer feedback list entities about profile pin users",
     "See why": "log history why stats ui",
     "Put right": "undo parked retry held release tidy erase prune",
     "Keep safe": "doctor backup restore recover export import move schema",

@@ -20,6 +20,8 @@ CALLS: dict[tuple[str, str], tuple[tuple[Right, ...], dict[str, Any]]] = {
     ("GET", "/memories/m_none"): (("read",), {}),
     ("GET", "/history"): (("read",), {}),
     ("GET", "/profile"): (("read",), {}),
+    ("GET", "/entities"): (("read",), {}),
+    ("GET", "/about"): (("read",), {"name": "word"}),
     ("GET", "/decisions"): (("read",), {}),
     ("GET", "/grants"): (("read",), {}),
     ("POST", "/observe"): (("read",), {"trace_id": "c_none", "answer": "words"}),

@@ -18,7 +18,7 @@ from memkit.principal import SpaceMemory
 from memkit.results import RIGHTS, Right
 
 PEOPLE, SPACES, ROLES = 6, 2, ("red", "blue")
-READS = ("search", "context", "list", "get", "history", "profile", "decisions", "grants")
+READS = ("search", "context", "list", "get", "history", "profile", "entities", "about", "decisions", "grants")
 WRITES = ("add", "learn", "update", "pin", "delete", "delete_all", "undo", "parked", "retry")
 STEPS = (
     *("grant",) * 6,
@@ -216,6 +216,8 @@ class World:
             "get": lambda: here.get(one.memory_id),
             "history": lambda: here.history(),
             "profile": lambda: here.profile(),
+            "entities": lambda: here.entities(),
+            "about": lambda: [record.text for record in here.about(one.token)],
             "decisions": lambda: here.decisions(),
             "grants": lambda: here.grants(),
             "add": lambda: here.add(f"The word is {token}.", infer=False),
@@ -242,7 +244,7 @@ class World:
         elif verb == "delete_all":
             for one in kept:
                 one.live = False
-        elif verb in ("search", "context", "list"):
+        elif verb in ("search", "context", "list", "about"):
             told = result if isinstance(result, str) else " ".join(result or ())
             self._compare(verb, told, [space], whole=verb == "list")
 

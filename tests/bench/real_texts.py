@@ -25,6 +25,7 @@ from memkit.models import Bank, Turn
 from memkit.retrieval import Query
 from memkit.retrieval.query import read_query
 from memkit.text.clauses import clauses
+from memkit.text.names import find_names
 from memkit.text.passages import excerpt, sentences, windows
 from memkit.text.redact import redactor
 from memkit.text.requests import asks_to_forget, named_to_forget
@@ -188,6 +189,7 @@ def _readers() -> Mapping[str, Callable[[str], object]]:
         "clauses": clauses,
         "excerpt": lambda text: excerpt(text, {"lyon", "sister"}, 240),
         "negation": denies,
+        "names": find_names,
         "what stands": stands,
         "requests to forget": lambda text: (asks_to_forget(text), named_to_forget(text)),
         "redactors": redact,

@@ -49,3 +49,14 @@ def test_the_log_is_narrowed_and_shows_questions_with_their_thumbs(store: Path) 
     (one,) = json.loads(say(store, "log", "--user", "ana", "--asked", "--json"))
     assert (one["question"], one["feedback"][0]["good"]) == ("may Ana eat peanuts?", False)
     assert "down" in say(store, "log", "--user", "ana", "--asked")
+
+
+def test_whom_memories_name_and_what_is_told_of_them(store: Path) -> None:
+    with Memory(store) as memory:
+        memory.add("my cat Filemon sleeps all day", user_id="bob")
+        memory.add("filemon ate a rubber band", user_id="bob")
+    lines = say(store, "entities", "--user", "bob").splitlines()
+    assert [line.split("\t") for line in lines[1:]] == [["Filemon", "animal", "cat", "3"]]
+    assert "rubber band" in say(store, "about", "my cat", "--user", "bob")
+    assert json.loads(say(store, "about", "Filemon", "--user", "ana", "--json", code=4)) == {"memories": []}
+    say(store, "entities", "--user", "ana", code=4)

@@ -196,6 +196,11 @@ def test_an_app_remembers_finds_changes_and_ends(web: TestClient) -> None:
     assert [one["text"] for one in call(web, "GET", "/profile", params={"user_id": "kim"}).json()["memories"]] == [
         "User lives in Bergen."
     ]
+    of_kim = {"user_id": "kim"}
+    places = {one["name"]: one for one in call(web, "GET", "/entities", params=of_kim).json()["entities"]}
+    assert (set(places), places["Bergen"]["memory_ids"]) == ({"Oslo", "Bergen"}, [memory_id])
+    about = call(web, "GET", "/about", params={**of_kim, "name": "bergen"}).json()["memories"]
+    assert [one["id"] for one in about] == [memory_id]
     ended = call(web, "DELETE", f"/memories/{memory_id}", params={"user_id": "kim"}).json()
     assert call(web, "GET", f"/memories/{memory_id}", params={"user_id": "kim"}).status_code == 404
     call(web, "POST", "/undo", {"user_id": "kim", "op_id": ended["op_id"]})
@@ -330,7 +335,7 @@ def test_tokens_of_apps_are_for_servers_that_take_them(tmp_path: Path) -> None:
 def test_every_answer_is_as_described(web: TestClient) -> None:
     described = describe()
     ids = [operation["operationId"] for verbs in described["paths"].values() for operation in verbs.values()]
-    assert len(ids) == len(set(ids)) == 30
+    assert len(ids) == len(set(ids)) == 32
     assert web.get("/openapi.json").json() == described
     named = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(described)))
     assert named == set(described["components"]["schemas"])

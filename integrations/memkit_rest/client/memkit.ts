@@ -134,6 +134,21 @@ export interface DocumentRequest {
   expires_at?: string | null;
 }
 
+export interface Entities {
+  entities: EntityShown[];
+}
+
+export interface EntityShown {
+  name: string;
+  kind: "person" | "animal" | "place" | "project" | "other";
+  /** All that it goes by. */
+  names: string[];
+  /** What it is said to be: "sister", "dog". */
+  relations: string[];
+  /** The live memories that name it, oldest first. */
+  memory_ids: string[];
+}
+
 export interface EraseRequest {
   /** Whose memories. A token of one user needs none and admits no other. */
   user_id?: string | null;
@@ -636,6 +651,38 @@ export class Memkit {
     role?: string;
   } = {}): Promise<Memories> {
     return this.#call("GET", "/memkit/v1/profile", { ...asked });
+  }
+
+  /** Whom and what memories name. */
+  entities(asked: {
+    /** Whose memories. A token of one user needs none and admits no other. */
+    user_id?: string;
+    /** Narrows to one agent of the user. */
+    agent_id?: string;
+    /** In this space, as the user: what a grant allows. */
+    space?: string;
+    /** In which role the user calls in spaces; an app's token may say so. */
+    role?: string;
+    limit?: number;
+  } = {}): Promise<Entities> {
+    return this.#call("GET", "/memkit/v1/entities", { ...asked });
+  }
+
+  /** The memories about one of them. */
+  about(asked: {
+    /** Whose memories. A token of one user needs none and admits no other. */
+    user_id?: string;
+    /** Narrows to one agent of the user. */
+    agent_id?: string;
+    /** In this space, as the user: what a grant allows. */
+    space?: string;
+    /** In which role the user calls in spaces; an app's token may say so. */
+    role?: string;
+    limit?: number;
+    /** A name, what it is to the user ("my sister"), or any word. */
+    name: string;
+  }): Promise<Memories> {
+    return this.#call("GET", "/memkit/v1/about", { ...asked });
   }
 
   /** Every operation, oldest first. */
