@@ -19,6 +19,7 @@ from memkit.models import Turn
 from memkit.results import Hit
 from memkit.retrieval import parse_context
 from memkit.seams.backbone import GenReply, GenRequest, Replies
+from memkit.seams.embedder import Embedder
 from memkit.text.words import terms
 from tests.bench import _real_rivals as rivals
 from tests.bench._real_talks import fold, holds, same, share
@@ -63,7 +64,7 @@ def perfectly(embedder: str, model: Any, keep_turns: str) -> Told:
 
 
 @contextmanager
-def memory(embedder: str, model: Any = None) -> Generator[Memory]:
+def memory(embedder: str | Embedder, model: Any = None) -> Generator[Memory]:
     with tempfile.TemporaryDirectory() as folder, Memory(folder + "/store", embedder=embedder, model=model) as opened:
         yield opened
 
@@ -78,7 +79,7 @@ def locomo(told: Told) -> dict[str, float]:
     gold: list[bool] = []
     for talk in json.loads(Path(os.environ["MEMKIT_LOCOMO"]).read_text("utf-8")):
         with told.store() as store:
-            said = _tell_locomo(store, talk["conversation"], told.infer)
+            said = tell_locomo(store, talk["conversation"], told.infer)
             for question in talk["qa"]:
                 evidence = [said[one] for one in question.get("evidence", ()) if one in said]
                 if question.get("category") == 5 or not evidence:
@@ -97,7 +98,7 @@ def _is_served(turn: Turn, hits: Sequence[Hit], answer: Sequence[str]) -> bool:
     )
 
 
-def _tell_locomo(store: Memory, talk: dict[str, Any], infer: bool) -> dict[str, Turn]:
+def tell_locomo(store: Memory, talk: dict[str, Any], infer: bool) -> dict[str, Turn]:
     said: dict[str, Turn] = {}
     sessions = [key for key in talk if re.fullmatch(r"session_\d+", key)]
     for session in sorted(sessions, key=lambda key: int(key.split("_")[1])):
