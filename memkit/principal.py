@@ -9,12 +9,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from memkit.errors import InvalidInput, InvalidScope
-from memkit.inputs import Admitted, aware, scope_id, text_of, whole_number, wrong_verb
+from memkit.inputs import Admitted, Message, aware, scope_id, text_of, whole_number, wrong_verb
 from memkit.models import SPACE, Kind, MemoryRecord
 from memkit.results import RIGHTS, ContextBlock, EraseReceipt, Grant, Hits, Right
 from memkit.runtime import erasure, rights, shared
+from memkit.runtime.open_bank import OpenBank, SpaceBank, sign
 from memkit.runtime.read_request import ReadRequest
 from memkit.runtime.rights import Caller
+from memkit.user import UserMemory
 
 if TYPE_CHECKING:
     from memkit.memory import Memory
@@ -45,7 +47,7 @@ _NEEDS: dict[str, Right] = {
     "tidy": "write",
 }
 """The right that each verb of a space asks for."""
-_SAYS = ("add", "learn")
+_SAYS = ("add", "add_document", "learn")
 
 
 class Principal:
@@ -60,6 +62,11 @@ class Principal:
     @property
     def user_id(self) -> str:
         return self._who.user_id
+
+    @property
+    def own(self) -> UserMemory:
+        """The verbs on the principal's own memories: `memory.user(...)` of its name."""
+        return self._memory.user(self._who.user_id)
 
     def space(self, name: str) -> SpaceMemory:
         """The verbs in a space, as this principal. Each call is checked when it is made."""
@@ -134,6 +141,15 @@ class SpaceMemory:
 
     def __init__(self, memory: Memory, alive: Callable[[], Runtime], who: Caller, name: str) -> None:
         self._memory, self._alive, self._who, self.name = memory, alive, who, name
+
+    @property
+    def user_id(self) -> str:
+        """As whom it is called."""
+        return self._who.user_id
+
+    def bank(self) -> OpenBank:
+        """As `Memory.bank`, of the space. Reading needs "read", a commit "write"."""
+        return SpaceBank(self._alive(), self._who, self.name)
 
     def grant(
         self, *given: Right, to: str | None = None, role: str | None = None, until: datetime | str | None = None
@@ -213,6 +229,10 @@ class SpaceMemory:
             owner = self._admit(_NEEDS[name])
             if name in _SAYS:
                 kwargs["metadata"] = _said_by(self._who.user_id, kwargs.get("metadata"))
+            if name == "add" and args:
+                args = (_named(self._who.user_id, args[0]), *args[1:])
+            elif name == "add" and "messages" in kwargs:
+                kwargs["messages"] = _named(self._who.user_id, kwargs["messages"])
             return verb(*args, **kwargs, user_id=owner)
 
         return bound
@@ -227,13 +247,20 @@ class SpaceMemory:
 class InThreads:
     """The awaitable twin of a `Principal` or a `SpaceMemory`."""
 
-    def __init__(self, run: Callable[..., Any], calls: Principal | SpaceMemory) -> None:
+    def __init__(self, run: Callable[..., Any], calls: Principal | SpaceMemory | UserMemory) -> None:
         self._run, self._calls = run, calls
+
+    @property
+    def sync(self) -> Any:
+        """The same with blocking verbs, for code that runs in threads of its own."""
+        return self._calls
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._calls, name)
         if name == "space":
             return lambda space: InThreads(self._run, found(space))
+        if isinstance(found, UserMemory):
+            return InThreads(self._run, found)
         if not callable(found):
             return found
 
@@ -254,8 +281,21 @@ def _whom(to: str | None, role: str | None) -> str:
     return scope_id(role, "role") if to is None else scope_id(to, "to")
 
 
+def _named(user_id: str, said: Any) -> Any:
+    """Where several speak, "my dog" is somebody's: what a user says without a name is said by the caller."""
+    if isinstance(said, str):
+        return Message("user", said, user_id)
+    if isinstance(said, Message) and said.role.lower() == "user" and not said.name:
+        return replace(said, name=user_id)
+    if isinstance(said, Mapping):
+        told = cast("Mapping[str, Any]", said)
+        return {**told, "name": user_id} if told.get("role") == "user" and not told.get("name") else told
+    if isinstance(said, Sequence) and not isinstance(said, bytes):
+        return [_named(user_id, one) for one in cast("Sequence[Any]", said)]
+    return said
+
+
 def _said_by(user_id: str, metadata: Any) -> Any:
-    """Who says it goes with what is said, whatever the caller puts there."""
     if metadata is None or isinstance(metadata, Mapping):
-        return {**cast("Mapping[str, Any]", metadata or {}), "by": user_id}
+        return sign(cast("Mapping[str, Any] | None", metadata), user_id)
     return metadata  # which the verb refuses

@@ -11,7 +11,7 @@ from memkit.inputs import wrong_verb
 
 _WITH_AGENT = frozenset(
     {"add", "add_document", "learn", "search", "context", "answer", "list", "delete_all", "profile", "trainable"}
-    | {"entities", "about", "tidy"}
+    | {"entities", "about", "tidy", "bank"}
 )
 _SCOPED = _WITH_AGENT | {
     "get",

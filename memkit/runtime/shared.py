@@ -82,7 +82,6 @@ def choose_forgotten(runtime: Runtime, who: Caller, space: str, memory_id: str |
     reaches everything; whoever may not, what they said or promoted themselves."""
     journal, owner = runtime.journal, SPACE + space
     everything = rights.may(rights.list_grants(journal, space), who, "forget", runtime.clock.now())
-    own = {one.copy for one in list_copies(journal, space) if one.by == who.user_id}
     said = [turn for state in journal.iter_intakes(user_id=owner) for turn in state.intake.turns]
     ops = journal.ops(user_id=owner, memory_id=memory_id)
     wanted = None if words is None else normalise(words)
@@ -91,8 +90,8 @@ def choose_forgotten(runtime: Runtime, who: Caller, space: str, memory_id: str |
     turns = [one for one in said if one.turn_id in named or (wanted is not None and wanted in normalise(one.text))]
     if not everything:
         mine = {turn.turn_id for turn in said if turn.metadata.get("by") == who.user_id}
-        theirs = {op.memory_id for op in ops if not mine.isdisjoint(_sources(op))}
-        turns, memories = [turn for turn in turns if turn.turn_id in mine], memories & (own | theirs)
+        own = {op.memory_id for op in ops if not mine.isdisjoint(_sources(op)) or _is_put_by(who.user_id, op)}
+        turns, memories = [turn for turn in turns if turn.turn_id in mine], memories & own
     if turns or memories:
         return Part(tuple(sorted(turn.turn_id for turn in turns)), tuple(sorted(memories)))
     if everything:
@@ -102,6 +101,11 @@ def choose_forgotten(runtime: Runtime, who: Caller, space: str, memory_id: str |
         why="no grant that holds now says so, and it is nothing that they said or promoted",
         fix=f"have somebody who may share there call grant('forget', to={who.user_id!r})",
     )
+
+
+def _is_put_by(user_id: str, op: Op) -> bool:
+    """What no turn led to: it was promoted, or put there by a plug that keeps a host's own data."""
+    return op.after is not None and not _sources(op) and op.after.metadata.get("by") == user_id
 
 
 def _sources(op: Op) -> tuple[str, ...]:
@@ -127,7 +131,7 @@ def parts_of(journal: Journal, user_id: str) -> Iterator[tuple[str, Part]]:
     for space in sorted(spaces):
         owner = SPACE + space
         turns = [turn.turn_id for turn in _said_by(journal, owner, user_id)]
-        memories = [one.copy for one in copies if one.space == space and one.by == user_id]
+        memories = {op.memory_id for op in journal.ops(user_id=owner) if op.memory_id and _is_put_by(user_id, op)}
         if turns or memories:
             yield owner, Part(tuple(sorted(turns)), tuple(sorted(memories)))
     own = [one.record_id for one in copies if user_id in (one.source, one.by, SPACE + one.space)]

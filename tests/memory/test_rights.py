@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memkit import AsyncMemory, Memory
+from memkit import AsyncMemory, Memory, Message
 from memkit.errors import Conflict, InvalidInput, InvalidScope, NotAllowed, NotFound
+from memkit.models import OpDraft
 from memkit.user import _SCOPED  # pyright: ignore[reportPrivateUsage]
 from tests.bench._rights_world import PEOPLE, SPACES, STEPS, StandingClock, Step, World
 
@@ -130,6 +131,56 @@ def test_who_said_it_goes_with_it_whatever_the_caller_claims(tmp_path: Path) -> 
         assert record.metadata["by"] == "ana@example.com"
         assert team.list(filters={"metadata.tags": {"$contains": "op"}}) == []
         assert team.update(record.id, metadata={"by": "ben"}).metadata == {"by": "ana@example.com"}
+
+
+def test_where_several_speak_a_word_without_a_name_is_the_callers(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s") as memory:
+        team = memory.principal("ana").create_space("team-a")
+        told = {"role": "user", "content": "My cat is called Tom."}
+        for said in ("My dog is called Rex.", told, [Message("user", "I live in Oslo."), {**told, "name": "carl"}]):
+            team.add(said)
+        team.add(messages=[{"role": "assistant", "content": "Noted."}])
+        assert {one.speaker for one in team.bank().turns()} == {"ana", "carl", ""}
+        assert "Ana's dog is called Rex." in [one.text for one in team.list()]
+
+
+def test_a_bank_of_a_space_is_checked_at_each_call(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s") as memory:
+        team = memory.principal("ana").create_space("team-a")
+        team.add("We deploy on Fridays.", infer=False)
+        (record,) = team.list()
+        bank = memory.principal("ben").space("team-a").bank()
+        reads = (bank.version, bank.live, bank.ops, bank.turns, lambda: bank.get(record.id), lambda: bank.knows("t"))
+        draft = OpDraft("update", record.id, "We deploy on Mondays.", metadata={"by": "ben"}, origin="api")
+
+        def refused(*calls: Any) -> None:
+            for call in calls:
+                with pytest.raises(NotAllowed):
+                    call()
+
+        refused(*reads, lambda: bank.commit([draft], expected_seq=0))
+        team.grant("read", to="ben")
+        assert [one.text for one in bank.live()] == ["We deploy on Fridays."]
+        refused(lambda: bank.commit([draft], expected_seq=bank.version()[0]))
+        team.grant("write", to="ben")
+        put = OpDraft("add", text="The gate code is 1290.", kind="episode", metadata={"by": "ana"}, origin="api")
+        bank.commit([draft, put], expected_seq=bank.version()[0])
+        assert [(one.text, one.metadata["by"]) for one in bank.live()] == [
+            ("We deploy on Mondays.", "ana"),
+            ("The gate code is 1290.", "ben"),
+        ]
+        team.revoke(to="ben")
+        refused(*reads)
+
+
+def test_a_document_says_who_brought_it_and_goes_with_them(tmp_path: Path) -> None:
+    with Memory(tmp_path / "s") as memory:
+        team = memory.principal("ana").create_space("team-a")
+        team.grant("write", to="ben")
+        memory.principal("ben").space("team-a").add_document("The gate code is 1290.", name="codes.md")
+        assert [one.metadata["by"] for one in team.list(kinds=["chunk"])] == ["ben"]
+        memory.erase(user_id="ben")
+        assert team.list(kinds=["chunk"]) == []
 
 
 def test_a_space_goes_on_after_a_restart_and_into_an_export(tmp_path: Path) -> None:
