@@ -156,7 +156,7 @@ def served(told: Told, teller: Teller) -> dict[str, str]:
         "expand": str([hit.sources for hit in memory.search(asked, user_id=user, k=20, expand="sources")]),
         "list": str(list(memory.list(user_id=user, limit=100))),
         "context": str(memory.context(asked, user_id=user, max_tokens=4_000)),
-        "the chat plugs": HostTalk(memory, user).recall(asked).block,
+        "the chat plugs": HostTalk.of(memory, user).recall(asked).block,
         "the LangChain plug": str(MemkitRetriever(memory=memory, user_id=user, k=20).invoke(asked)),
     }
     teller.shown.clear()

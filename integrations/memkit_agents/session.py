@@ -16,14 +16,14 @@ from agents import RunConfig, RunHooks
 from agents.memory import Session, SessionSettings
 from agents.run_config import CallModelData, ModelInputData
 
-from memkit import AsyncMemory, Memory
 from memkit.engine.words import rows_of
 from memkit.errors import Conflict, NotFound, UndoConflict
 from memkit.models import OpDraft, Turn
 from memkit.ops import make_op_id
 from memkit.runtime.open_bank import OpenBank
 from memkit_agents.unlearning import pop_id, taking_back
-from memkit_plug.talk import HostTalk, Message, Recalled, fitting, plain, session_of, text_of
+from memkit_plug.bound import AnyMemory
+from memkit_plug.talk import HostTalk, Message, Recalled, fitting, session_of, text_of
 
 log = logging.getLogger("memkit")
 
@@ -41,14 +41,14 @@ class MemkitSession:
     def __init__(
         self,
         inner: Session,
-        memory: Memory | AsyncMemory,
+        memory: AnyMemory,
         *,
-        user_id: str,
+        user_id: str | None = None,
         agent_id: str | None = None,
         max_tokens: int = 800,
     ) -> None:
         self._inner = inner
-        self._talk = HostTalk(memory, user_id, agent_id, session_of(inner.session_id), max_tokens)
+        self._talk = HostTalk.of(memory, user_id, agent_id, session_of(inner.session_id), max_tokens)
         self.recalled = Recalled()
         """What the newest model call was given, with its trace."""
 
@@ -135,8 +135,7 @@ class MemkitSession:
         return item
 
     def _unlearn(self, text: str) -> None:
-        talk = self._talk
-        bank = plain(talk.memory).bank(user_id=talk.user_id, agent_id=talk.agent_id)
+        bank = self._talk.bound.bank()
         turn = self._learned_turn(bank, text)
         if turn is not None and not _taken_back(bank, turn):
             log.warning("a popped message could not be un-learned: later memories build on it")

@@ -3,6 +3,7 @@ a disk is refused all the same. Replies and errors have the wording that the mod
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -26,7 +27,8 @@ class Folder:
 
     def view(self, path: str, view_range: Sequence[int] | None) -> str:
         place = _checked(path)
-        files = self._files.all(ROOT + "/")
+        with _in_words():
+            files = self._files.all(ROOT + "/")
         if place in files:
             return _numbered(path, files[place].content, view_range)
         if not _is_folder(files, place):
@@ -137,10 +139,17 @@ class Folder:
         return "All memory cleared"
 
     def _change(self, decide: object) -> None:
-        try:
+        with _in_words():
             self._files.change(ROOT + "/", decide)  # type: ignore[arg-type]
-        except MemkitError as error:
-            raise ToolError(str(error)) from None
+
+
+@contextlib.contextmanager
+def _in_words() -> Iterator[None]:
+    """To the model, which reads what went wrong."""
+    try:
+        yield
+    except MemkitError as error:
+        raise ToolError(str(error)) from None
 
 
 def _checked(path: str) -> str:

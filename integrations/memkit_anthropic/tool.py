@@ -1,4 +1,5 @@
-"""The memory tool, for `Anthropic` and for `AsyncAnthropic`. One tool serves one user: make one per conversation."""
+"""The memory tool, for `Anthropic` and for `AsyncAnthropic`. One tool serves one user, or a space as somebody: make one
+per conversation."""
 
 from __future__ import annotations
 
@@ -7,14 +8,19 @@ from typing import Any
 
 from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
 
-from memkit import AsyncMemory, Memory
 from memkit_anthropic.folder import Folder
+from memkit_plug.bound import AnyMemory
 from memkit_plug.files import Files
 
 
 class MemkitMemoryTool(BetaAbstractMemoryTool):
     def __init__(
-        self, memory: Memory | AsyncMemory, *, user_id: str, agent_id: str | None = None, cache_control: Any = None
+        self,
+        memory: AnyMemory,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        cache_control: Any = None,
     ) -> None:
         super().__init__(cache_control=cache_control)
         self._folder = Folder(Files(memory, user_id, agent_id))
@@ -43,7 +49,12 @@ class MemkitMemoryTool(BetaAbstractMemoryTool):
 
 class AsyncMemkitMemoryTool(BetaAsyncAbstractMemoryTool):
     def __init__(
-        self, memory: Memory | AsyncMemory, *, user_id: str, agent_id: str | None = None, cache_control: Any = None
+        self,
+        memory: AnyMemory,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        cache_control: Any = None,
     ) -> None:
         super().__init__(cache_control=cache_control)
         self._folder = Folder(Files(memory, user_id, agent_id))

@@ -17,12 +17,13 @@ from langchain.agents.middleware import AgentMiddleware, AgentState, ModelReques
 from langchain.agents.middleware.types import PrivateStateAttr
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
-from memkit import AsyncMemory, Memory
 from memkit.models import digest
-from memkit_plug.talk import HostTalk, Message, Recalled, plain, session_of, text_of
+from memkit_plug.bound import AnyMemory, bind_in_run, refuse_unbound
+from memkit_plug.talk import HostTalk, Message, Recalled, session_of, text_of
 
 _REMEMBERED = 1_024
-"""Questions whose recall is kept until their run ends, so that every model call of a run sees the same block."""
+"""Questions whose recall is kept until their run ends, so that every model call of a run sees the same block.
+Where rights say what may be read, each call asks anew: a right may end meanwhile."""
 
 Who = str | Callable[[Any], str]
 """A user id, or how to tell it from the run's `Runtime` (`lambda runtime: runtime.context.user_id`)."""
@@ -40,25 +41,25 @@ class MemkitState(AgentState[Any]):
 
 
 class MemkitMiddleware(AgentMiddleware[Any, Any]):
-    """Serves one user, or many where `user_id` is a function of the runtime. The thread is the session."""
+    """Serves one user, or many where `user_id` is a function of the runtime. Or somebody, with the spaces that they may
+    read: then `memory` is what `principal` made, or a function of the runtime that makes it. The thread is the
+    session."""
 
     state_schema = MemkitState
 
     def __init__(
         self,
-        memory: Memory | AsyncMemory,
+        memory: AnyMemory | Callable[[Any], AnyMemory],
         *,
-        user_id: Who,
+        user_id: Who | None = None,
         agent_id: str | None = None,
         max_tokens: int = 800,
         learn: bool = True,
     ) -> None:
         super().__init__()
-        plain(memory)
+        refuse_unbound(memory, user_id, agent_id)  # told now, not in the middle of a chat
         self._memory, self._user_id, self._agent_id = memory, user_id, agent_id
         self._max_tokens, self._learn = max_tokens, learn
-        if isinstance(user_id, str):
-            HostTalk(memory, user_id, agent_id)  # a wrong id is told now, not in the middle of a chat
         self._recalled: OrderedDict[tuple[str, str | None, str], Recalled] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -79,7 +80,7 @@ class MemkitMiddleware(AgentMiddleware[Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         talk, said = self._talk(request.runtime), request.state.get("memkit_said")
-        recalled = self._known(talk, said)
+        recalled = None if talk.bound.has_rights else self._known(talk, said)
         if recalled is None:
             recalled = self._keep(talk, said, talk.recall(_question(said)))
         return handler(_with_block(request, recalled.block))
@@ -88,7 +89,7 @@ class MemkitMiddleware(AgentMiddleware[Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         talk, said = self._talk(request.runtime), request.state.get("memkit_said")
-        recalled = self._known(talk, said)
+        recalled = None if talk.bound.has_rights else self._known(talk, said)
         if recalled is None:
             recalled = self._keep(talk, said, await talk.arecall(_question(said)))
         return await handler(_with_block(request, recalled.block))
@@ -115,10 +116,10 @@ class MemkitMiddleware(AgentMiddleware[Any, Any]):
         }
 
     def _talk(self, runtime: Any) -> HostTalk:
-        user_id = self._user_id if isinstance(self._user_id, str) else self._user_id(runtime)
+        bound = bind_in_run(self._memory, self._user_id, self._agent_id, runtime)
         info = getattr(runtime, "execution_info", None)
         thread_id = getattr(info, "thread_id", None)
-        return HostTalk(self._memory, user_id, self._agent_id, session_of(thread_id), self._max_tokens)
+        return HostTalk(bound, session_of(thread_id), self._max_tokens)
 
     def _known(self, talk: HostTalk, said: Said | None) -> Recalled | None:
         with self._lock:
@@ -134,7 +135,7 @@ class MemkitMiddleware(AgentMiddleware[Any, Any]):
 
 
 def _place(talk: HostTalk, message_id: str) -> tuple[str, str | None, str]:
-    return talk.user_id, talk.session_id, message_id
+    return talk.bound.user_id, talk.session_id, message_id
 
 
 def _said(messages: Sequence[AnyMessage]) -> Said | None:

@@ -11,9 +11,9 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import ConfigDict
 
-from memkit.memory import Memory
+from memkit.principal import Principal
 from memkit.results import Hit
-from memkit_plug.talk import plain
+from memkit_plug.bound import bind
 
 
 class MemkitRetriever(BaseRetriever):
@@ -23,8 +23,8 @@ class MemkitRetriever(BaseRetriever):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     memory: Any
-    """A Memory or an AsyncMemory."""
-    user_id: str
+    """A Memory or an AsyncMemory, or what its `principal` made, without user_id."""
+    user_id: str | None = None
     agent_id: str | None = None
     session_id: str | None = None
     k: int = 10
@@ -41,15 +41,9 @@ class MemkitRetriever(BaseRetriever):
         return await asyncio.to_thread(self._documents, query, k)
 
     def _documents(self, query: str, k: int | None) -> list[Document]:
-        memory: Memory = plain(self.memory)
-        hits = memory.search(
-            query,
-            user_id=self.user_id,
-            agent_id=self.agent_id,
-            session_id=self.session_id,
-            k=self.k if k is None else k,
-            filters=self.filters,
-        )
+        bound = bind(self.memory, self.user_id, self.agent_id)
+        session: dict[str, Any] = {} if isinstance(bound.reads, Principal) else {"session_id": self.session_id}
+        hits = bound.reads.search(query, k=self.k if k is None else k, filters=self.filters, **session)
         return [_document(hit, hits.trace_id) for hit in hits]
 
 

@@ -42,7 +42,7 @@ from memkit.models import OpDraft
 from memkit_langgraph.filters import Predicate, predicate_of
 from memkit_langgraph.shelf import Entry, ItemShelf, Namespace, Put, as_text
 from memkit_langgraph.vectors import Index, Known
-from memkit_plug.talk import plain
+from memkit_plug.bound import AnyMemory, open_bank
 
 log = logging.getLogger("memkit")
 
@@ -50,6 +50,8 @@ _ATTEMPTS = 100
 """Commits that lost to another process before a batch gives up. Each loss means that another one won."""
 
 _SWEEP_MINUTES = 5.0
+_NOBODY = "langgraph"
+"""Whose the items are where nobody is named."""
 
 
 @dataclass(slots=True)
@@ -70,8 +72,9 @@ class _Call:
 class MemkitStore(BaseStore):
     """Verbatim items under (namespace, key). Thread-safe; several processes may share the memory.
 
-    memory: a Memory, an AsyncMemory, or a path to open. user_id: whose bank holds the items; `memory.history`, `undo`
-        and `erase` work on it.
+    memory: a Memory, an AsyncMemory, or a path to open. user_id: whose bank holds the items ("langgraph");
+        `memory.history`, `undo` and `erase` work on it. Or `memory.principal(...).space(...)`, without user_id: the
+        items are the space's, and a call that no grant allows raises NotAllowed.
     index: `dims`, `embed`, `fields` as LangGraph has them, and `distance_type` ("cosine", "inner_product", "l2"). Left
         out, the memory's own embedder searches the whole value.
     ttl: `default_ttl`, `refresh_on_read`, `omit_expired`, `sweep_interval_minutes` (a thread then sweeps). Where it is
@@ -83,7 +86,6 @@ class MemkitStore(BaseStore):
         "_commit",
         "_index",
         "_lock",
-        "_memory",
         "_owned",
         "_queue",
         "_shelf",
@@ -95,15 +97,17 @@ class MemkitStore(BaseStore):
 
     def __init__(
         self,
-        memory: Memory | AsyncMemory | str | Path,
+        memory: AnyMemory | str | Path,
         *,
         index: IndexConfig | None = None,
         ttl: TTLConfig | None = None,
-        user_id: str = "langgraph",
+        user_id: str | None = None,
     ) -> None:
-        self._owned = isinstance(memory, str | Path)
-        self._memory = Memory(memory) if isinstance(memory, str | Path) else plain(memory)
-        self._bank = self._memory.bank(user_id=user_id)
+        self._owned = Memory(memory) if isinstance(memory, str | Path) else None
+        opened = self._owned or memory
+        if user_id is None and isinstance(opened, Memory | AsyncMemory):
+            user_id = _NOBODY
+        self._bank = open_bank(opened, user_id)
         self.index_config = index
         self.ttl_config = None if ttl is None else {"refresh_on_read": False, **ttl}
         self._index = Index(index, self._bank.embedder)
@@ -172,8 +176,8 @@ class MemkitStore(BaseStore):
     def close(self) -> None:
         """Stop sweeping, and close the memory where the store opened it."""
         self.stop_ttl_sweeper(5)
-        if self._owned:
-            self._memory.close()
+        if self._owned is not None:
+            self._owned.close()
 
     def __enter__(self) -> MemkitStore:
         return self

@@ -22,6 +22,7 @@ from langgraph.store.base import (
 )
 
 from memkit import AsyncMemory, Memory
+from memkit.errors import InvalidScope
 from memkit.inputs import scope_id, whole_number
 from memkit_langgraph.store import MemkitStore
 
@@ -44,7 +45,7 @@ class MemkitUserStore(MemkitStore):
     A batch is one commit for each user that it puts to. A search or a list of namespaces that names no user goes over
     all of them."""
 
-    __slots__ = ("_at", "_default", "_options", "_stores")
+    __slots__ = ("_at", "_default", "_memory", "_stores")
 
     def __init__(
         self,
@@ -57,7 +58,14 @@ class MemkitUserStore(MemkitStore):
     ) -> None:
         self._at = whole_number(user_at, "user_at", 0, 100)
         self._default, self._stores = user_id, dict[str, MemkitStore]()
+        if not isinstance(memory, Memory | AsyncMemory | str | Path):
+            raise InvalidScope(
+                f"{memory!r:.60} speaks for one, and this store holds the items of all users",
+                fix="use MemkitStore(memory.principal(user_id).space(name))",
+            )
         super().__init__(memory, index=index, ttl=ttl, user_id=user_id)
+        opened = self._owned or memory
+        self._memory = cast("Memory", opened.sync if isinstance(opened, AsyncMemory) else opened)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         plan = self._plan(ops)

@@ -6,10 +6,9 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.memory import BaseMemoryBlock
-from pydantic import Field, field_validator
+from pydantic import Field, model_validator
 
-from memkit import AsyncMemory, Memory
-from memkit.inputs import scope_id
+from memkit_plug.bound import bind
 from memkit_plug.talk import HostTalk, session_of
 
 
@@ -17,22 +16,15 @@ class MemkitMemoryBlock(BaseMemoryBlock[str]):
     """Never longer than `max_tokens`, so its priority is 0: the host need not cut it."""
 
     name: str = Field(default="memkit", description="The name of the block.")
-    memory: Any = Field(description="A Memory or an AsyncMemory.", exclude=True)
-    user_id: str = Field(description="Whose memories these are.")
+    memory: Any = Field(description="A Memory or an AsyncMemory, or what its `principal` made.", exclude=True)
+    user_id: str | None = Field(None, description="Whose memories these are; a principal says it itself.")
     agent_id: str | None = None
     max_tokens: int = 800
 
-    @field_validator("memory")
-    @classmethod
-    def _is_memory(cls, value: Any) -> Any:
-        if not isinstance(value, Memory | AsyncMemory):
-            raise ValueError("memory must be a memkit Memory or AsyncMemory")
-        return value
-
-    @field_validator("user_id")
-    @classmethod
-    def _is_scope(cls, value: str) -> str:
-        return scope_id(value, "user_id")
+    @model_validator(mode="after")
+    def _is_bound(self) -> MemkitMemoryBlock:
+        bind(self.memory, self.user_id, self.agent_id)
+        return self
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
         said = [message for message in messages or [] if message.role == MessageRole.USER]
@@ -50,4 +42,4 @@ class MemkitMemoryBlock(BaseMemoryBlock[str]):
             await self._talk(session_id).alearn(said)
 
     def _talk(self, session_id: Any) -> HostTalk:
-        return HostTalk(self.memory, self.user_id, self.agent_id, session_of(session_id), self.max_tokens)
+        return HostTalk.of(self.memory, self.user_id, self.agent_id, session_of(session_id), self.max_tokens)

@@ -19,6 +19,7 @@ def main() -> int:
     parser.add_argument("--store", default="./memory", help="folder of the store, or postgresql://…")
     parser.add_argument("--user", required=True)
     parser.add_argument("--agent")
+    parser.add_argument("--space", help="the memories of a space, as that user")
     parser.add_argument("--model")
     parser.add_argument("--embedder")
     parser.add_argument("--redact", help="what is not to be written: keys,passwords,cards,mail,phone, or all")
@@ -32,7 +33,7 @@ def main() -> int:
         return Memory(args.store, model=args.model, embedder=embedder, redact=args.redact)
 
     try:
-        serve_stdio(open_memory, Tenant(args.user, args.agent))
+        serve_stdio(open_memory, Tenant(args.user, args.agent), space=args.space)
     except MemkitError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 1

@@ -67,6 +67,11 @@ def _reader(scope: Scope, path: str) -> Callable[[], str]:
                     why="the page would show what other agents keep of the user",
                     fix="use list_memories, or a token of the user",
                 )
+            if scope.space is not None:
+                raise InvalidScope(
+                    "a page shows what is remembered of a user, and this server serves a space",
+                    fix="use list_memories and search_memory",
+                )
             page = Renderer().save(ShownStore(scope.memory, Path("memkit")), path, u=who.user_id)
         except MemkitError as error:
             raise ResourceError(str(error)) from None

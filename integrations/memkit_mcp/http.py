@@ -1,5 +1,6 @@
 """MCP over streamable HTTP, behind tokens. The token is checked before a byte of the body is read; then the
-body has the size and the time that memkit's servers allow."""
+body has the size and the time that memkit's servers allow. A request with the header `x-memkit-space` is about that
+space, as the token's user."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 from memkit import Memory
 from memkit.net.tenants import Tenant, Tenants
 from memkit_http import MAX_BODY_BYTES, Guarded, show_problem
-from memkit_mcp.scope import Scope, caller
+from memkit_mcp.scope import Scope, asked_space, caller
 from memkit_mcp.server import build_server
 
 Message = MutableMapping[str, Any]
@@ -18,6 +19,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 PATH = "/mcp"
+SPACE_HEADER = b"x-memkit-space"
 
 
 def http_app(open_memory: Callable[[], Memory], tenants: Tenants, *, host: str = "127.0.0.1") -> tuple[App, Scope]:
@@ -32,13 +34,22 @@ def http_app(open_memory: Callable[[], Memory], tenants: Tenants, *, host: str =
             return
         tenant = _tenant(asgi, tenants)
         if tenant is None:
-            await _refuse(send)
+            await _refuse(send, 401, b'{"error":"unauthorized","next":"send Authorization: Bearer TOKEN"}')
             return
-        known = caller.set(tenant)
+        spaces = [value for name, value in asgi["headers"] if name == SPACE_HEADER]
+        try:
+            space = spaces[0].decode() if spaces else None
+        except UnicodeDecodeError:
+            space = ""
+        if space == "" or len(spaces) > 1:
+            await _refuse(send, 400, b'{"error":"unclear space","next":"send x-memkit-space once, in UTF-8, or not"}')
+            return
+        known, at = caller.set(tenant), asked_space.set(space)
         try:
             await inner(asgi, receive, send)
         finally:
             caller.reset(known)
+            asked_space.reset(at)
 
     return guarded, scope
 
@@ -48,13 +59,12 @@ def _tenant(asgi: Message, tenants: Tenants) -> Tenant | None:
     return tenants.of_bearer(given[0].decode("latin-1")) if len(given) == 1 else None
 
 
-async def _refuse(send: Send) -> None:
-    body = b'{"error":"unauthorized","next":"send Authorization: Bearer TOKEN"}'
+async def _refuse(send: Send, status: int, body: bytes) -> None:
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
-        (b"www-authenticate", b"Bearer"),
+        *([(b"www-authenticate", b"Bearer")] if status == 401 else []),
         (b"connection", b"close"),
     ]
-    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

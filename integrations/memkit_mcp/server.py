@@ -14,7 +14,6 @@ from memkit.models import MemoryRecord, Op
 from memkit.net.tenants import Tenant
 from memkit_mcp.greeting import INSTRUCTIONS, NAME, can_show
 from memkit_mcp.scope import Scope
-from memkit_plug.bound import refuse_others
 
 try:
     from mcp.server.apps import Apps
@@ -39,7 +38,7 @@ CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempoten
 RATES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 
 _ABOUT_THE_USER = re.compile(r"(?:(?<=^)|(?<=[.!?] ))the user\b", re.IGNORECASE)
-"""Agents write so, whatever they are asked for; memories call the user "User"."""
+"""Agents write so, whatever they are asked for; memories call the user "User", and in a space by name."""
 
 PROFILE_URI = "memkit://profile"
 PROFILE_SIZE = 200
@@ -50,9 +49,12 @@ TraceId = Annotated[str, Field(description="The trace_id that add_memory, search
 Count = Annotated[int, Field(ge=1, le=200)]
 
 
-def build_server(open_memory: Callable[[], Memory], tenant: Tenant | None = None) -> tuple[MCPServer[Any], Scope]:
-    """`tenant`: whose memories a stdio server serves; None where every request brings a token (see `http_app`)."""
-    scope = Scope(open_memory, tenant)
+def build_server(
+    open_memory: Callable[[], Memory], tenant: Tenant | None = None, *, space: str | None = None
+) -> tuple[MCPServer[Any], Scope]:
+    """`tenant`: whose memories a stdio server serves; None where every request brings a token (see `http_app`).
+    `space`: then the space's memories, as that user."""
+    scope = Scope(open_memory, tenant, space)
     pages = offer_pages(scope) if can_show() else None
     server: MCPServer[Any] = MCPServer(
         NAME,
@@ -76,28 +78,26 @@ def _writing_tools(server: MCPServer[Any], scope: Scope) -> None:
     ) -> JSON:
         """Remember what the user said. Returns at once; what becomes of it (a new memory, an update, nothing) is
         decided in the background, and undo takes it back."""
-        who = scope.writable()
-        text = _ABOUT_THE_USER.sub("User", text)
-        added = scope.memory.add(
-            text, user_id=who.user_id, agent_id=who.agent_id, session_id=session_id or None, wait=False
-        )
+        name = "User" if scope.space is None else scope.tenant.user_id
+        text = _ABOUT_THE_USER.sub(lambda _: name[:1].upper() + name[1:], text)
+        added = scope.writable.add(text, session_id=session_id or None, wait=False)
         return {"trace_id": added.trace_id, "status": added.status}
 
     @server.tool(title="Correct a memory", annotations=CHANGES)
     @tell_errors
     def update_memory(id: MemoryId, text: str) -> JSON:
         """Replace the text of one memory. The earlier text stays in its history."""
-        who = scope.writable()
-        refuse_others(scope.memory, who, memory_id=id)
-        return show_record(scope.memory.update(id, text, user_id=who.user_id))
+        memory = scope.writable
+        scope.refuse_others(memory_id=id)
+        return show_record(memory.update(id, text))
 
     @server.tool(title="Forget a memory", annotations=CHANGES)
     @tell_errors
     def delete_memory(id: MemoryId) -> JSON:
         """End one memory. undo brings it back."""
-        who = scope.writable()
-        refuse_others(scope.memory, who, memory_id=id)
-        return show_change(scope.memory.delete(id, user_id=who.user_id))
+        memory = scope.writable
+        scope.refuse_others(memory_id=id)
+        return show_change(memory.delete(id))
 
     @server.tool(title="Undo", annotations=CHANGES)
     @tell_errors
@@ -106,11 +106,11 @@ def _writing_tools(server: MCPServer[Any], scope: Scope) -> None:
         trace_id: Annotated[str | None, Field(description="Everything that one add_memory led to.")] = None,
     ) -> JSON:
         """Take one change back, or all that an add_memory led to. Name exactly one of them."""
-        who, op_id, trace_id = scope.writable(), op_id or None, trace_id or None
+        memory, op_id, trace_id = scope.writable, op_id or None, trace_id or None
         if (op_id is None) == (trace_id is None):
             raise InvalidInput("undo needs either op_id or trace_id", fix="pass one of them and leave the other out")
-        refuse_others(scope.memory, who, op_id=op_id, trace_id=trace_id)
-        ops = scope.memory.undo(user_id=who.user_id, op_id=op_id, turn_id=trace_id)
+        scope.refuse_others(op_id=op_id, trace_id=trace_id)
+        ops = memory.undo(op_id=op_id, turn_id=trace_id)
         return {"undone": [show_change(op) for op in ops]}
 
     @server.tool(title="Rate", annotations=RATES)
@@ -123,11 +123,9 @@ def _writing_tools(server: MCPServer[Any], scope: Scope) -> None:
         comment: str | None = None,
     ) -> JSON:
         """Say whether what was remembered or found helped. The memory is trained on this."""
-        who = scope.writable()
-        refuse_others(scope.memory, who, trace_id=trace_id)
-        noted = scope.memory.feedback(
-            trace_id, user_id=who.user_id, label=label, reward=reward, expected=expected, comment=comment
-        )
+        memory = scope.writable
+        scope.refuse_others(trace_id=trace_id)
+        noted = memory.feedback(trace_id, label=label, reward=reward, expected=expected, comment=comment)
         return {"feedback_id": noted}
 
 
@@ -136,10 +134,7 @@ def _reading_tools(server: MCPServer[Any], scope: Scope, pages: Apps | None) -> 
     @tell_errors
     def search_memory(query: str, k: Count = 10, session_id: str | None = None) -> JSON:
         """Find what is known about the user that bears on the query, best first."""
-        who = scope.tenant
-        hits = scope.memory.search(
-            query, user_id=who.user_id, agent_id=who.agent_id, k=k, session_id=session_id or None
-        )
+        hits = scope.readable.search(query, k=k, session_id=session_id or None)
         return {
             "trace_id": hits.trace_id,
             "memories": [show_record(hit.memory) | {"score": round(hit.score, 4)} for hit in hits],
@@ -149,8 +144,7 @@ def _reading_tools(server: MCPServer[Any], scope: Scope, pages: Apps | None) -> 
     @tell_errors
     def list_memories(limit: Count = 50, cursor: str | None = None) -> JSON:
         """All that is known about the user, page by page."""
-        who = scope.tenant
-        page = scope.memory.list(user_id=who.user_id, agent_id=who.agent_id, limit=limit, cursor=cursor)
+        page = scope.readable.list(limit=limit, cursor=cursor)
         return {"memories": [show_record(record) for record in page], "cursor": page.cursor}
 
     @server.tool(title="Answer from memory", annotations=READS)
@@ -158,11 +152,11 @@ def _reading_tools(server: MCPServer[Any], scope: Scope, pages: Apps | None) -> 
     def answer(question: str) -> JSON:
         """Answer a question from memory, with the memories that the answer rests on. Without a model of its own the
         server returns the memories to answer from."""
-        who, memory = scope.tenant, scope.memory
+        memory = scope.readable
         try:
-            reply = memory.answer(question, user_id=who.user_id, agent_id=who.agent_id)
+            reply = memory.answer(question)
         except NoModel:
-            block = memory.context(question, user_id=who.user_id, agent_id=who.agent_id)
+            block = memory.context(question)
             return {"answer": None, "context": str(block), "trace_id": block.trace_id}
         return {
             "answer": reply.text,
@@ -180,12 +174,12 @@ def _reading_tools(server: MCPServer[Any], scope: Scope, pages: Apps | None) -> 
     )
     def profile() -> JSON:
         try:
-            who, memory = scope.tenant, scope.memory
-            always = memory.profile(user_id=who.user_id, agent_id=who.agent_id)
+            memory = scope.readable
+            always = memory.profile()
             newest: list[MemoryRecord] = []
             cursor: str | None = None
             while True:
-                page = memory.list(user_id=who.user_id, agent_id=who.agent_id, limit=1_000, cursor=cursor)
+                page = memory.list(limit=1_000, cursor=cursor)
                 newest = [*newest, *page][-PROFILE_SIZE:]
                 cursor = page.cursor
                 if cursor is None:

@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from memkit.net.tenants import Tenant, Tenants
 
 
-def serve_stdio(open_memory: Callable[[], Memory], tenant: Tenant) -> None:
-    """Until the client closes the pipe. Nothing but the protocol is written to standard output."""
+def serve_stdio(open_memory: Callable[[], Memory], tenant: Tenant, *, space: str | None = None) -> None:
+    """Until the client closes the pipe. Nothing but the protocol is written to standard output. space: then
+    its memories, as the tenant's user."""
     _require("mcp")
 
     def serve() -> None:
         quick_imports()
         from memkit_mcp.server import build_server
 
-        server, scope = build_server(open_memory, tenant)
+        server, scope = build_server(open_memory, tenant, space=space)
         try:
             server.run("stdio")
         finally:

@@ -21,7 +21,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 import httpx
 
 from memkit import Memory
-from memkit.errors import InvalidInput, MemkitError, NotFound, StoreError
+from memkit.errors import InvalidInput, MemkitError, NotAllowed, NotFound, StoreError
 from memkit.inputs import scope_id, whole_number
 from memkit.net.pinned import PinnedTransport
 from memkit.net.tenants import Tenants
@@ -41,6 +41,7 @@ from memkit_openai.asgi import (
 )
 from memkit_openai.dialects import ChatRequest, Heard, dialect_of
 from memkit_openai.listening import Attempts, Delivery, Listener
+from memkit_plug.bound import AnyMemory
 from memkit_plug.talk import HostTalk, Recalled
 
 MAX_BODY_BYTES = 32_000_000
@@ -76,7 +77,8 @@ def proxy_app(
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> App:
     """user_id: who speaks where the header `x-memkit-user` does not say so. tenants: then the header `x-memkit-token`
-    says who speaks, and nothing else does. local: refuse what a page in a browser on this machine might send."""
+    says who speaks, and nothing else does. A request with the header `x-memkit-space` is about that space, as whoever
+    speaks. local: refuse what a page in a browser on this machine might send."""
     return _Proxy(
         memory,
         check_base_url(upstream),
@@ -156,11 +158,16 @@ class _Proxy:
             if user not in (None, tenant.user_id):
                 raise Refused(403, "permission_error", "the token speaks for another user than x-memkit-user says")
             user, agent = tenant.user_id, tenant.agent_id or agent
-        user = self._user_id if user is None else user
+        user, space = self._user_id if user is None else user, header(asgi, b"x-memkit-space")
         if not user:
             return None  # also where an app names nobody: an empty name is not the user whom the proxy serves else
         try:
-            return HostTalk(self._memory, user, agent or None, session or None, self._max_tokens)
+            if space is None:
+                return HostTalk.of(self._memory, user, agent or None, session or None, self._max_tokens)
+            if agent:
+                raise Refused(403, "permission_error", "a space has no agents: leave x-memkit-agent out")
+            here: AnyMemory = self._memory.principal(user).space(space)
+            return HostTalk.of(here, session_id=session or None, max_tokens=self._max_tokens)
         except InvalidInput as error:
             raise Refused(400, "invalid_request_error", str(error)) from None
 
@@ -176,7 +183,7 @@ class _Proxy:
         if asked is None:
             return None, body
         recalled = await talk.arecall(asked.query)
-        who = f"{talk.user_id}\x1f{talk.agent_id or ''}\x1f{talk.session_id or ''}"
+        who = f"{talk.bound.user_id}\x1f{talk.bound.place}\x1f{talk.session_id or ''}"
         attempt = self._attempts.begin(
             who, body, header(asgi, b"idempotency-key"), header(asgi, b"x-stainless-retry-count")
         )
@@ -266,6 +273,8 @@ class _Proxy:
             noted = await asyncio.to_thread(self._note, talk, trace_id, given)
         except NotFound as error:
             raise Refused(404, "not_found", str(error)) from None
+        except NotAllowed as error:
+            raise Refused(403, "permission_error", str(error)) from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             why = str(error) if isinstance(error, InvalidInput) else 'send {"trace_id": …, "label": "up"}'
             raise Refused(400, "invalid_request_error", why) from None
@@ -275,11 +284,10 @@ class _Proxy:
         await send_json(send, 200, {"feedback_id": noted})
 
     def _note(self, talk: HostTalk, trace_id: Any, given: dict[str, Any]) -> str:
-        if talk.agent_id is not None:
-            bank = self._memory.bank(user_id=talk.user_id, agent_id=talk.agent_id)
-            if not bank.knows(scope_id(trace_id, "trace_id")):
-                raise NotFound(f"no trace {trace_id} for this agent", fix="pass the trace_id of an answer it was given")
-        return self._memory.feedback(trace_id, user_id=talk.user_id, **given)
+        bound = talk.bound
+        if bound.place and not bound.has_rights and not bound.bank().knows(scope_id(trace_id, "trace_id")):
+            raise NotFound(f"no trace {trace_id} for this agent", fix="pass the trace_id of an answer it was given")
+        return bound.writes.feedback(trace_id, **given)
 
 
 @contextlib.asynccontextmanager

@@ -14,10 +14,12 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from memkit import AsyncMemory, Memory
+from memkit import AsyncMemory
 from memkit.errors import InvalidInput
 from memkit.inputs import whole_number
+from memkit.principal import InThreads
 from memkit_openai.dialects import ChatDialect, ChatRequest, Heard, dialect_of
+from memkit_plug.bound import AnyMemory
 from memkit_plug.talk import HostTalk, Recalled
 
 Client = TypeVar("Client")
@@ -29,25 +31,25 @@ _WRAPPED = "memkit_wrapped"
 
 def wrap(
     client: Client,
-    memory: Memory | AsyncMemory,
+    memory: AnyMemory,
     *,
-    user_id: str,
+    user_id: str | None = None,
     agent_id: str | None = None,
     session_id: str | None = None,
     max_tokens: int = 800,
 ) -> Client:
-    """A copy of an OpenAI or Anthropic client (sync or async) that remembers for one user. Cheap: make one per request
-    in a server with many users. `client` itself stays as it is; of one that is wrapped already, the copy serves this
-    user alone."""
+    """A copy of an OpenAI or Anthropic client (sync or async) that remembers for one user; or as somebody, where
+    `memory` is what `principal` made, without user_id. Cheap: make one per request in a server with many users.
+    `client` itself stays as it is; of one that is wrapped already, the copy serves this user alone."""
     kind: Any = getattr(type(client), _WRAPPED, type(client))
     if not callable(getattr(kind, "request", None)) or not callable(getattr(kind, "copy", None)):
         raise InvalidInput(f"{kind.__name__} cannot be wrapped", fix="pass OpenAI(), AsyncOpenAI(), Anthropic() …")
     is_async = inspect.iscoroutinefunction(kind.request)
-    if isinstance(memory, AsyncMemory) and not is_async:
+    if isinstance(memory, AsyncMemory | InThreads) and not is_async:
         raise InvalidInput(
             f"{kind.__name__} is synchronous, the memory is not", fix=f"pass a Memory, or wrap Async{kind.__name__}"
         )
-    talk = HostTalk(memory, user_id, agent_id, session_id, whole_number(max_tokens, "max_tokens", 1, 1_000_000))
+    talk = HostTalk.of(memory, user_id, agent_id, session_id, whole_number(max_tokens, "max_tokens", 1, 1_000_000))
     wrapped: Any = client.copy()  # type: ignore[attr-defined]
     wrapped.__class__ = (_remembering_async if is_async else _remembering)(kind, talk)
     return wrapped

@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from memkit import AsyncMemory, Memory
 from memkit.errors import Conflict, InvalidText, LimitExceeded, NotFound
 from memkit.inputs import has_surrogates
 from memkit.models import MemoryRecord, Op, OpDraft, digest
 from memkit.ops import make_op_id
-from memkit_plug.talk import plain
+from memkit_plug.bound import AnyMemory, open_bank
 
 T = TypeVar("T")
 
@@ -80,8 +79,13 @@ class FileChange:
 class Files:
     """The files of one bank. Each host keeps its own under a prefix."""
 
-    def __init__(self, memory: Memory | AsyncMemory, user_id: str, agent_id: str | None = None) -> None:
-        self._bank = plain(memory).bank(user_id=user_id, agent_id=agent_id)
+    def __init__(self, memory: AnyMemory, user_id: str | None = None, agent_id: str | None = None) -> None:
+        self._bank = open_bank(memory, user_id, agent_id)
+
+    @property
+    def scope(self) -> tuple[str, str]:
+        """Whose they are: (owner, agent)."""
+        return self._bank.bank.user_id, self._bank.bank.agent_id
 
     def all(self, prefix: str) -> dict[str, File]:
         """Path → file, sorted, of all paths that start with `prefix`."""

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memkit import AsyncMemory, Memory
 from memkit.errors import IdempotencyConflict, InvalidInput, InvalidScope, StoreClosed
 from memkit.inputs import optional_id, scope_id
 from memkit.models import digest
+from memkit_plug.bound import AnyMemory, Bound, bind
 
 log = logging.getLogger("memkit")
 
@@ -38,30 +38,28 @@ class Recalled:
 class HostTalk:
     """Whose chat this is, and how much of a prompt memories may take."""
 
-    memory: Memory | AsyncMemory
-    user_id: str
-    agent_id: str | None = None
+    bound: Bound
     session_id: str | None = None
     max_tokens: int = 800
 
-    def __post_init__(self) -> None:
-        plain(self.memory)
-        scope_id(self.user_id, "user_id")
-        optional_id(self.agent_id, "agent_id")
-        optional_id(self.session_id, "session_id")
+    @classmethod
+    def of(
+        cls,
+        memory: AnyMemory,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        max_tokens: int = 800,
+    ) -> HostTalk:
+        optional_id(session_id, "session_id")
+        return cls(bind(memory, user_id, agent_id), session_id, max_tokens)
 
     def recall(self, query: str) -> Recalled:
         words = query.strip()[-QUERY_CHARS:]
         if not words:
             return Recalled()
         try:
-            memory = plain(self.memory)
-            block = memory.context(
-                fitting(words, self._most(memory)),
-                user_id=self.user_id,
-                agent_id=self.agent_id,
-                max_tokens=self.max_tokens,
-            )
+            block = self.bound.reads.context(fitting(words, self._most()), max_tokens=self.max_tokens)
         except Exception as error:
             _failed("searched", error)
             return Recalled()
@@ -69,15 +67,14 @@ class HostTalk:
 
     def learn(self, said: Sequence[Message], *, key: str | None = None, reply: str = "", trace_id: str = "") -> None:
         """`key` makes saying the same again (a retry, a resumed run) count once."""
-        memory = plain(self.memory)
         if said:
             try:
-                self._keep(memory, list(said), key)
+                self._keep(list(said), key)
             except Exception as error:
                 _failed("learned", error)
         if reply.strip() and trace_id:
             try:
-                memory.observe(trace_id, reply, user_id=self.user_id)
+                self.bound.writes.observe(trace_id, reply)
             except Exception as error:
                 _failed("told what was answered", error)
 
@@ -89,44 +86,30 @@ class HostTalk:
     ) -> None:
         await asyncio.to_thread(self.learn, said, key=key, reply=reply, trace_id=trace_id)
 
-    def _keep(self, memory: Memory, said: list[Message], key: str | None) -> None:
+    def _keep(self, said: list[Message], key: str | None) -> None:
         """All in one call; where one of them cannot be kept as it is, one by one, so that no other is lost with it."""
         try:
-            self._add(memory, said, key)
+            self._add(said, key)
         except InvalidInput:
-            most = self._most(memory)
+            most = self._most()
             for number, message in enumerate(said):
                 text = fitting(message["content"], most)
                 if text != message["content"]:
                     log.warning("a message is too long or broken: only what can be kept of it was learned")
                 try:
-                    self._add(memory, [{**message, "content": text}], key and digest([key, number]))
+                    self._add([{**message, "content": text}], key and digest([key, number]))
                 except InvalidInput as error:
                     log.warning("a message was left out of memory (%s)", type(error).__name__)
 
-    def _add(self, memory: Memory, said: list[Message], key: str | None) -> None:
-        scope: dict[str, Any] = {"user_id": self.user_id, "agent_id": self.agent_id, "session_id": self.session_id}
+    def _add(self, said: list[Message], key: str | None) -> None:
+        given: dict[str, Any] = {"session_id": self.session_id, "wait": False}
         try:
-            memory.add(said, **scope, idempotency_key=key, wait=False)
+            self.bound.writes.add(said, **given, idempotency_key=key)
         except IdempotencyConflict:
-            memory.add(said, **scope, wait=False)  # the host gave other words the same id: both are kept
+            self.bound.writes.add(said, **given)  # the host gave other words the same id: both are kept
 
-    def _most(self, memory: Memory) -> int:
-        return memory.bank(user_id=self.user_id, agent_id=self.agent_id).max_text_bytes
-
-
-def plain(memory: Memory | AsyncMemory) -> Memory:
-    """The synchronous verbs; whoever awaits runs them in a thread. What is no memory is refused where a plug is made,
-    and not by every chat in silence."""
-    if isinstance(memory, AsyncMemory):
-        return memory.sync
-    if isinstance(memory, Memory):
-        return memory
-    raise InvalidInput(
-        f"{memory!r:.60} is no memory",
-        why="a plug works on a memory that the app opens and closes",
-        fix='pass memkit.Memory("./memory"), or an AsyncMemory',
-    )
+    def _most(self) -> int:
+        return self.bound.bank().max_text_bytes
 
 
 def session_of(host_id: Any) -> str | None:

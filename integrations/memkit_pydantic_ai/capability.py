@@ -13,14 +13,15 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, TextContent, UserCo
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext
 
-from memkit import AsyncMemory, Memory
-from memkit_plug.talk import HostTalk, Recalled, plain, session_of, text_of
+from memkit_plug.bound import AnyMemory, bind_in_run, refuse_unbound
+from memkit_plug.talk import HostTalk, Recalled, session_of, text_of
 
 
 @dataclass
 class MemkitCapability(AbstractCapability[Any]):
-    memory: Memory | AsyncMemory
-    user_id: str | Callable[[RunContext[Any]], str] = field(kw_only=True)
+    memory: AnyMemory | Callable[[RunContext[Any]], AnyMemory]
+    """A memory with a user_id; or what its `principal` made, or a function of the run that makes it."""
+    user_id: str | Callable[[RunContext[Any]], str] | None = field(default=None, kw_only=True)
     """A user, or how to tell it from the run (`lambda ctx: ctx.deps.user_id`)."""
     agent_id: str | None = field(default=None, kw_only=True)
     max_tokens: int = field(default=800, kw_only=True)
@@ -29,12 +30,11 @@ class MemkitCapability(AbstractCapability[Any]):
     _recalled: Recalled | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        plain(self.memory)
+        refuse_unbound(self.memory, self.user_id, self.agent_id)
 
     async def for_run(self, ctx: RunContext[Any]) -> MemkitCapability:
-        user_id = self.user_id if isinstance(self.user_id, str) else self.user_id(ctx)
-        session_id = getattr(ctx, "conversation_id", None)
-        talk = HostTalk(self.memory, user_id, self.agent_id, session_of(session_id), self.max_tokens)
+        bound = bind_in_run(self.memory, self.user_id, self.agent_id, ctx)
+        talk = HostTalk(bound, session_of(getattr(ctx, "conversation_id", None)), self.max_tokens)
         return replace(self, _talk=talk, _recalled=None)
 
     async def before_model_request(
@@ -42,7 +42,7 @@ class MemkitCapability(AbstractCapability[Any]):
     ) -> ModelRequestContext:
         """The block stands before the user's words, in a copy of the message that holds them."""
         assert self._talk is not None
-        if self._recalled is None:
+        if self._recalled is None or self._talk.bound.has_rights:  # which may end during the run
             self._recalled = await self._talk.arecall(_words(ctx.prompt))
         if not self._recalled.block:
             return request_context

@@ -17,17 +17,19 @@ from pydantic_ai_harness.memory import (
     MemoryOperationConflictError,
 )
 
-from memkit import AsyncMemory, Memory
 from memkit.models import MemoryRecord, Op, digest
+from memkit_plug.bound import AnyMemory
 from memkit_plug.files import File, FileChange, Files
 
 _ROOT = "harness/"
 
 
 class MemkitMemoryStore:
-    def __init__(self, memory: Memory | AsyncMemory, *, user_id: str, agent_id: str | None = None) -> None:
+    """The files of a user, or of a space as somebody (`memory.principal(...).space(...)`, without user_id)."""
+
+    def __init__(self, memory: AnyMemory, *, user_id: str | None = None, agent_id: str | None = None) -> None:
         self._files = Files(memory, user_id, agent_id)
-        self._scope = [user_id, agent_id or ""]
+        self._scope = self._files.scope
 
     async def read(self, path: str, *, max_chars: int) -> MemoryFile | None:
         _check(path)

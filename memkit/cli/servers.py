@@ -43,6 +43,7 @@ def serve(
     store: Store = DEFAULT_STORE,
     user: Annotated[str | None, typer.Option("--user", "-u", help="Whose memories (stdio).")] = None,
     agent: Agent = None,
+    space: Annotated[str | None, typer.Option("--space", help="A space's memories, as that user (stdio).")] = None,
     http: Annotated[bool, typer.Option("--http", help="Streamable HTTP instead of stdio; needs tokens.")] = False,
     rest: Annotated[bool, typer.Option("--rest", help="REST for any language, instead of MCP; needs tokens.")] = False,
     rate: Annotated[float, typer.Option("--rate", min=0, help="Calls a second for each token (--rest).")] = 0.0,
@@ -55,6 +56,11 @@ def serve(
     redact: Redact = None,
 ) -> None:
     """Serve a user's memory over MCP (stdio, or HTTP behind tokens), or everybody's over REST."""
+    if space is not None and (http or rest or agent is not None):
+        raise InvalidConfig(
+            "--space is of a server over stdio, for a user without an agent",
+            fix="send the header x-memkit-space to --http, or `space` with a call of --rest",
+        )
     if rest:
         service: Any = importlib.import_module("memkit_rest")
         tenants = tenants_of(tokens, user, agent, apps=True)
@@ -82,7 +88,8 @@ def serve(
         )
     else:
         own_agent = None if agent is None else scope_id(agent, "--agent")
-        plug.serve_stdio(open_memory, Tenant(scope_id(user, "--user"), own_agent))
+        there = None if space is None else scope_id(space, "--space")
+        plug.serve_stdio(open_memory, Tenant(scope_id(user, "--user"), own_agent), space=there)
 
 
 def proxy(

@@ -32,7 +32,7 @@ def turns(memory: Memory) -> list[str]:
 
 
 def test_a_message_that_cannot_be_kept_costs_no_other(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
-    talk = HostTalk(memory, "ana")
+    talk = HostTalk.of(memory, "ana")
     said = [user("I live in Oslo."), user("é" * MOST), user("A secret.", name="n" * 600), user("I like \ud83d tea.")]
     for _ in range(2):  # a retry
         talk.learn(said, key="k")
@@ -43,7 +43,7 @@ def test_a_message_that_cannot_be_kept_costs_no_other(memory: Memory, caplog: py
 
 
 def test_more_messages_than_one_call_takes_are_all_learned(memory: Memory) -> None:
-    HostTalk(memory, "ana").learn([user(f"I like food number {n}.") for n in range(9)])
+    HostTalk.of(memory, "ana").learn([user(f"I like food number {n}.") for n in range(9)])
     assert len(turns(memory)) == 9
 
 
@@ -51,13 +51,13 @@ def test_recall_looks_for_the_end_of_a_long_message(memory: Memory, caplog: pyte
     memory.add("I adopted a dog named Buddy.", user_id="ana")
     caplog.set_level(logging.WARNING, "memkit")
     for padding in ("x " * MOST, "\ud83d " * QUERY_CHARS):
-        assert "Buddy" in HostTalk(memory, "ana").recall(padding + "What is my dog called?").block
+        assert "Buddy" in HostTalk.of(memory, "ana").recall(padding + "What is my dog called?").block
     assert caplog.messages == []
 
 
 def test_an_answer_is_observed_although_nothing_could_be_learned(memory: Memory) -> None:
     memory.add("I adopted a dog named Buddy.", user_id="ana")
-    talk = HostTalk(memory, "ana")
+    talk = HostTalk.of(memory, "ana")
     recalled = talk.recall("What is my dog called?")
     talk.learn([user("Hm.", name="n" * 600)], reply="Buddy.", trace_id=recalled.trace_id)
     assert memory._runtime.traces.get("ana", recalled.trace_id).payload["answer"] == "Buddy."
@@ -68,18 +68,18 @@ def test_any_name_that_a_host_gives_a_conversation_makes_a_session(memory: Memor
     for name in ("é" * 300, "a\x00b", "\ud83d"):
         session_id = session_of(name)
         assert session_id == session_of(name)
-        HostTalk(memory, "ana", session_id=session_id).learn([user("I live in Oslo.")])
+        HostTalk.of(memory, "ana", session_id=session_id).learn([user("I live in Oslo.")])
     assert len({turn.session_id for turn in memory.bank(user_id="ana").turns()}) == 3
 
 
 @pytest.mark.parametrize("given", ["./memory", None, 42])
 def test_what_is_no_memory_is_refused_where_a_plug_is_made(given: Any) -> None:
     with pytest.raises(InvalidInput, match="is no memory"):
-        HostTalk(given, "ana")
+        HostTalk.of(given, "ana")
 
 
 def test_a_chat_goes_on_without_a_closed_memory_and_says_so(memory: Memory) -> None:
-    talk = HostTalk(memory, "ana")
+    talk = HostTalk.of(memory, "ana")
     memory.close()
     with pytest.warns(UserWarning, match="the memory is closed"):
         assert talk.recall("What is my dog called?").block == ""
