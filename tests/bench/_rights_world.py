@@ -4,8 +4,9 @@ what the model says of it. Whoever calls, and what for, is drawn; each history h
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -37,13 +38,13 @@ Step = tuple[str, int, int, int, int]
 """What, who, in which space, and two numbers that say the rest."""
 
 
-def draw_history(rng: random.Random, length: int) -> list[Step]:
+def draw_history(rng: random.Random, length: int, steps: Sequence[str] = STEPS) -> list[Step]:
     """Every other call is made by whoever made the space: else most would be refused."""
     drawn = list[Step]()
     for _ in range(length):
         space = rng.randrange(SPACES)
         who = space if rng.random() < 0.5 else rng.randrange(PEOPLE)
-        drawn.append((rng.choice(STEPS), who, space, rng.randrange(64), rng.randrange(64)))
+        drawn.append((rng.choice(steps), who, space, rng.randrange(64), rng.randrange(64)))
     return drawn
 
 
@@ -93,6 +94,8 @@ class World:
     """By space."""
     own: dict[int, list[Kept]] = field(default_factory=dict[int, list[Kept]])
     """By user."""
+    heard: dict[int, list[Kept]] = field(default_factory=dict[int, list[Kept]])
+    """Words that no fact was made of, by space."""
     said: int = 0
     gone: set[str] = field(default_factory=set[str])
     """Words that no space may tell any more."""
@@ -100,28 +103,30 @@ class World:
     def __post_init__(self) -> None:
         for space in range(SPACES):
             self._principal(space).create_space(self._space(space))
-            self.kept[space] = []
+            self.kept[space], self.heard[space] = [], []
             self.grants |= {(space, right, self._user(space), False): None for right in RIGHTS}
 
     def play(self, steps: Iterable[Step]) -> None:
         for what, who, space, a, b in steps:
-            own = getattr(self, f"_{what}", None)
-            (own or partial(self._call, what))(who, space, a, b)
-
+            self._step(what, who, space, a, b)
         self._compare_all()
+
+    def _step(self, what: str, who: int, space: int, a: int, b: int) -> None:
+        own = getattr(self, f"_{what}", None)
+        (own or partial(self._call, what))(who, space, a, b)
 
     def _compare_all(self) -> None:
         """In the end each space holds what it should, and nothing tells of what was forgotten, history included."""
         journal = self.memory._runtime.journal  # pyright: ignore[reportPrivateUsage]
         for space in range(SPACES):
             owner = SPACE + self._space(space)
-            held = sorted(record.text for _, record in journal.live(user_id=owner, kinds=["episode"]))
-            should = sorted(f"The word is {one.token}." for one in self._live(space))
+            episodes = journal.live(user_id=owner, kinds=["episode"])
+            held = sorted(word for _, record in episodes for word in words_of([record.text]))
+            should = sorted(one.token for one in self._live(space))
             self._expect(held == should, f"space {space} holds {held}, not {should}")
-            told = {op.after.text for op in journal.ops(user_id=owner) if op.after} | {
-                turn.text for state in journal.iter_intakes(user_id=owner) for turn in state.intake.turns
-            }
-            left = {f"The word is {token}." for token in self.gone} & told
+            told = [op.after.text for op in journal.ops(user_id=owner) if op.after]
+            told += [turn.text for state in journal.iter_intakes(user_id=owner) for turn in state.intake.turns]
+            left = self.gone & words_of(told)
             self._expect(not left, f"space {space} still tells {sorted(left)}")
 
     # ---- names -------------------------------------------------------------------------------------------------
@@ -137,6 +142,11 @@ class World:
 
     def _role(self, number: int) -> str:
         return f"{self.name}-{ROLES[number % 2]}"
+
+    def _new(self) -> str:
+        """A word that is part of no other."""
+        self.said += 1
+        return f"token{self.said:03}"
 
     def _principal(self, who: int) -> Any:
         return self.memory.principal(self._user(who), roles=self._roles(who))
@@ -207,8 +217,7 @@ class World:
         here, right = self._at(who, space), "read" if verb in READS else "write"
         kept = self._live(space)
         one = kept[a % len(kept)] if kept else Kept("m_none", "none", "")
-        self.said += 1
-        token = f"token{self.said}"
+        token = self._new()
         calls: dict[str, Callable[[], Any]] = {
             "search": lambda: [hit.text for hit in here.search(one.token, k=50)],
             "context": lambda: here.context(one.token),
@@ -242,10 +251,10 @@ class World:
         elif verb == "delete" and result is not None:
             one.live = False
         elif verb == "delete_all":
-            for one in kept:
+            for one in (*kept, *self.heard[space]):
                 one.live = False
         elif verb in ("search", "context", "list", "about"):
-            told = result if isinstance(result, str) else " ".join(result or ())
+            told = result if isinstance(result, str) else " ".join(map(str, result or ()))
             self._compare(verb, told, [space], whole=verb == "list")
 
     def _live(self, space: int) -> list[Kept]:
@@ -255,8 +264,7 @@ class World:
 
     def _note(self, who: int, space: int, a: int, b: int) -> None:
         """For oneself."""
-        self.said += 1
-        token = f"token{self.said}"
+        token = self._new()
         added = self.memory.add(f"The word is {token}.", user_id=self._user(who), infer=False)
         self.own.setdefault(who, []).append(Kept(str(added.ops[0].memory_id), token, self._user(who)))
 
@@ -268,7 +276,7 @@ class World:
         source = None if other is None else self._space(other)
         copy = self._try("promote", allowed, lambda: self._at(who, space).promote(one.memory_id, space=source))
         if copy is not None and all(kept.memory_id != copy.id for kept in self.kept[space]):
-            self._expect(copy.text == f"The word is {one.token}.", "promote: another text")
+            self._expect(words_of([copy.text]) == {one.token}, "promote: another text")
             self.kept[space].append(Kept(copy.id, one.token, self._user(who), one))
 
     def _forget(self, who: int, space: int, a: int, b: int) -> None:
@@ -293,18 +301,21 @@ class World:
             return
         user = self._user(who)
         self.memory.erase(user_id=user)
-        gone = [one for kept in self.kept.values() for one in kept if one.by == user]
+        gone = [one for kept in (*self.kept.values(), *self.heard.values()) for one in kept if one.by == user]
         self._drop([*gone, *self.own.pop(who, [])])
         self.grants = {key: until for key, until in self.grants.items() if key[2:] != (user, False)}
 
     def _drop(self, gone: list[Kept]) -> None:
         """With all copies, and their copies."""
-        for owned in (*self.kept.values(), *self.own.values()):
+        for owned in self._all():
             dropped = [one for one in owned if any(one.comes_from(root) for root in gone)]
             owned[:] = [one for one in owned if one not in dropped]
             self.gone |= {token for one in dropped for token in (one.token, *one.earlier)}
-        left = (one for owned in (*self.kept.values(), *self.own.values()) for one in owned)
+        left = [one for owned in self._all() for one in owned]
         self.gone -= {token for one in left for token in (one.token, *one.earlier)}
+
+    def _all(self) -> list[list[Kept]]:
+        return [*self.kept.values(), *self.own.values(), *self.heard.values()]
 
     def _everything(self, who: int, space: int, a: int, b: int) -> None:
         """One's own memories with those of every space that one may read."""
@@ -320,8 +331,13 @@ class World:
     def _compare(
         self, verb: str, told: str, spaces: list[int], own: Iterable[Kept] = (), *, whole: bool = False
     ) -> None:
-        said = {word.strip('.",') for word in told.split() if word.startswith("token")}
+        said = words_of([told])
         there = {one.token for space in spaces for one in self._live(space)} | {one.token for one in own}
-        self._expect(said <= there, f"{verb}: shows {sorted(said - there)}")
+        heard = {one.token for space in spaces for one in self.heard[space] if one.live}
+        self._expect(said <= there | heard, f"{verb}: shows {sorted(said - there - heard)}")
         if whole:
             self._expect(there <= said, f"{verb}: lacks {sorted(there - said)}")
+
+
+def words_of(texts: Iterable[str]) -> set[str]:
+    return {word for text in texts for word in re.findall(r"token\d+", text)}
