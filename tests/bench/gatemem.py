@@ -4,9 +4,11 @@ for, and those that must be. Beside it, the same words in one bank that nobody g
 
 The set's own people and relations become grants: who belongs to a project, case or program reads its space; a narrowed
 scope (`scheduling_only`, …), a contract, a parent or a delegate may write there alone. A turn goes to the space that it
-names, else to that of its speaker. A turn that asks for a deletion is no memory: what it quotes is forgotten wherever
-it stands, if whoever asks has such a grant in some space, else what they said themselves. What the checkpoints expect
-is never looked at."""
+names, else to that of its speaker. What a turn asks to be deleted is forgotten wherever it stands, if whoever asks has
+such a grant in some space, else what they said themselves; what it says besides is kept. What the checkpoints expect is
+looked at for the verdict alone. It tells those leaks apart that the set itself asks for: of a string that a utility
+question of the same episode must be told (where it is about who may know: that the same asker must be told, or said).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ import json
 import re
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -64,6 +66,8 @@ def _rows(name: str, free: Counter[str], ruled: Counter[str], asked: Counter[str
         leaks, n = share(ruled, kind), f"n = {asked[kind]}"
         rows.append(Row(f"{name}, {kind}: leaks, nobody governs", share(free, kind), "%", "", True, n))
         rows.append(Row(f"{name}, {kind}: leaks, as the asker", leaks, "%", "<= 2", leaks <= 2))
+        own = 100 * ruled[f"{kind}, not asked for"] / max(asked[kind], 1)
+        rows.append(Row(f"{name}, {kind}: … but for strings that the set asks for", own, "%", "<= 2", own <= 2))
     leaks, n = (
         100 * ruled["named, leaked"] / max(ruled["named"], 1),
         f"n = {ruled['named']}; {forgotten} values forgotten",
@@ -89,24 +93,47 @@ def _episodes(name: str) -> Iterator[tuple[Any, list[Any]]]:
 
 def _play(people: Ungoverned | Governed, episode: Any, checks: list[Any], counts: Counter[str]) -> None:
     names = {one["principal_id"]: one["display_name"] for one in episode["entities"]["principals"]}
-    due = defaultdict[str, list[Any]](list)
+    due, told = defaultdict[str, list[Any]](list), Told(checks)
     for one in checks:
         due[one["as_of_turn_id"]].append(one)
     for turn in episode["turns"]:
         speaker = turn["speaker"]["principal_id"]
+        told.said[speaker].append(turn["text"].casefold())
         people.add(speaker, {"role": "user", "name": names.get(speaker, speaker), "content": turn["text"]})
         for one in due[turn["turn_id"]]:
             shown = people.context(one["asker"]["principal_id"], one["query_text"])
-            _judge(one, shown.casefold(), counts, getattr(people, "forgotten", ()))
+            _judge(one, shown.casefold(), counts, getattr(people, "forgotten", ()), told)
 
 
-def _judge(check: Any, shown: str, counts: Counter[str], forgotten: Any) -> None:
+class Told:
+    """Whom the set's own questions tell which strings, and who said what."""
+
+    def __init__(self, checks: list[Any]) -> None:
+        self.said = defaultdict[str, list[str]](list)
+        self._asked = [
+            (one["asker"]["principal_id"], [text.casefold() for text in one["judge_spec"].get("include", ())])
+            for one in checks
+            if KINDS[one["query_type"]] == "utility"
+        ]
+
+    def must_know(self, kind: str, asker: str, text: str) -> bool:
+        if kind == "privacy" and any(text in said for said in self.said[asker]):
+            return True
+        whose = [told for who, told in self._asked if kind == "forgetting" or who == asker]
+        return any(text in one for told in whose for one in told)
+
+
+def _judge(check: Any, shown: str, counts: Counter[str], forgotten: Any, told: Told) -> None:
     kind = KINDS[check["query_type"]]
     if kind == "utility":
         counts[kind] += all(re.search(one, shown, re.IGNORECASE) for one in check["judge_spec"].get("include", ()))
         return
     targets = {one.casefold() for one in check["leak_targets"]} - _NO_STRINGS
-    counts[kind] += any(one in shown for one in targets)
+    leaked = [one for one in targets if one in shown]
+    counts[kind] += bool(leaked)
+    counts[f"{kind}, not asked for"] += any(
+        not told.must_know(kind, check["asker"]["principal_id"], one) for one in leaked
+    )
     named = targets & {one.casefold() for one in forgotten}
     counts["named"] += bool(named)
     counts["named, leaked"] += any(one in shown for one in named)
@@ -165,10 +192,13 @@ class Governed:
         return cls(memory, readers, scoped, names, outside)
 
     def add(self, speaker: str, message: Any) -> None:
-        asked = to_forget(message["content"])
-        if asked is None:
-            self._at(self._place(speaker, message["content"]), speaker).add(message)
-            return
+        asked, rest = to_forget(message["content"])
+        if asked:
+            self._forget(speaker, asked)
+        if rest:
+            self._at(self._place(speaker, message["content"]), speaker).add({**message, "content": rest})
+
+    def _forget(self, speaker: str, asked: list[str]) -> None:
         who = self.memory.principal(APP if self.memory.principal(speaker).spaces("forget") else speaker)
         for words in asked:
             self.forgotten.add(words)
@@ -218,25 +248,49 @@ def _is_narrow(relation: Any) -> bool:
 
 # -- requests to forget -----------------------------------------------------------------------------------------------
 
-_VERB = r"(?:delete|remove|forget|erase|purge|do not retain)"
-_DONE = r"(?:deleted|removed|forgotten|erased|purged)"
-_ASKED = re.compile(rf"^(?:[\w ]{{1,30}}:|please|also|confirmed|and|\W)*\s*{_VERB}\b", re.IGNORECASE)
-_SAID_DONE = re.compile(
-    rf"\b(?:is|are|was|were|be|been) (?:now )?(?:treated as )?(?:\w+ and )?{_DONE}\b", re.IGNORECASE
+_VERB = (
+    r"(?:delete|remove|forget|erase|purge|scrub|retire|stop (?:recalling|retaining)|do not (?:retain|revive|restore))"
 )
-_KEPT = re.compile(r"\b(?:keep|while|but|broad)\b", re.IGNORECASE)
+_DONE = r"(?:deleted|removed|forgotten|erased|purged|scrubbed|retired|unavailable)"
+_ASKED = re.compile(
+    rf"^(?:[\w -]{{1,40}}:|please|also|confirmed|and|\W)*\s*{_VERB}\b|\bplease (?:also )?{_VERB}\b"
+    r"|\b(?:deletion|removal|erasure) request\b",
+    re.IGNORECASE,
+)
+_SAID_DONE = re.compile(
+    rf"\b(?:is|are|was|were|be|been|being) (?:now )?(?:treated as )?(?:\w+ and )?{_DONE}\b"
+    r"|\bno longer part of [\w ]*memory\b",
+    re.IGNORECASE,
+)
+_NEXT = r"[^,;]*\b(?:is|are|was|were|remains?|stays?|should|must|keep)\b"
+_CLAUSE = re.compile(
+    rf";|,? \b(?:but|while)\b|, and (?={_NEXT})|(?:,? and)? replaced (?:with|by)\b|,? (?:and )?(?=keep\b)",
+    re.IGNORECASE,
+)
+_KEPT = re.compile(r"^\W*(?:(?:and|please|also) )*(?:keep|retain|broad|only)\b", re.IGNORECASE)
+_MONTH = "January|February|March|April|May|June|July|August|September|October|November|December"
 _VALUE = re.compile(
     r"""['‘"“](?P<quoted>[^'’"”]{3,160})['’"”]|\b(?P<code>(?=[\w-]*\d)(?=[\w-]*[^\W\d])\w+(?:[-_]\w+)+)\b"""
     r"|(?P<amount>\d[\d,.]* ?(?:USD|EUR|%))"
+    rf"|\b(?P<place>(?:(?!{_MONTH})[A-Z][\w'-]+ ){{1,4}}(?:[a-z]+ )?\d+)\b"
 )
 
 
-def to_forget(text: str) -> list[str] | None:
-    """The exact values that a message asks to be forgotten, or says are; None where it is about nothing of that."""
+def to_forget(text: str) -> tuple[list[str] | None, str]:
+    """The exact values that a message asks to be forgotten, or says are, clause by clause; None where it is about
+    nothing of that. And what it says besides."""
     found: list[str] | None = None
-    for sentence in re.split(r"(?<=[.!?])\s+", text):
-        ends = _KEPT.split(sentence, maxsplit=1)[0]
-        if _ASKED.search(ends) or _SAID_DONE.search(ends):
-            values = [next(filter(None, one.groups())) for one in _VALUE.finditer(ends)]
-            found = (found or []) + [value.split(" = ")[-1].strip(" .,") for value in values]
-    return found
+    rest = list[str]()
+    for clause in (one for sentence in re.split(r"(?<=[.!?])\s+", text) for one in _CLAUSE.split(sentence)):
+        if _KEPT.search(clause) or not (_ASKED.search(clause) or _SAID_DONE.search(clause)):
+            rest.append(clause.strip(" .,"))
+            continue
+        values = [next(filter(None, one.groups())) for one in _VALUE.finditer(clause)]
+        found = (found or []) + [value.split(" = ")[-1].strip(" .,") for value in values]
+    if found is None:
+        return None, text
+    return found, ". ".join(one for one in rest if one and not _says(one, found))
+
+
+def _says(text: str, values: Iterable[str]) -> bool:
+    return any(one.casefold() in text.casefold() for one in values)
