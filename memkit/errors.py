@@ -24,6 +24,7 @@ MemkitError
 │   ├── StoreFull                  no space left on the device
 │   ├── StoreUnsafe                a network disk: locks and fsync cannot be trusted there
 │   ├── StoreUnreachable           the disk failed to answer; nothing was changed
+│   ├── StorageRefused             object storage refuses: credentials, bucket, region, rights
 │   ├── StoreDamaged               needs `memkit doctor --repair`
 │   ├── StoreBusy                  a lock was not granted in time
 │   ├── StoreClosed
@@ -144,6 +145,9 @@ class StoreUnsafe(StoreError): ...
 
 
 class StoreUnreachable(StoreError): ...
+
+
+class StorageRefused(StoreError): ...
 
 
 class StoreDamaged(StoreError): ...

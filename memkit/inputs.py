@@ -23,6 +23,7 @@ MAX_ID_BYTES = 512
 _MAX_DEPTH = 100
 _URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 """Of one slash, too: that is all a `Path` leaves. A drive has one letter."""
+_BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]+(/[^?#\s/]+)*/?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,15 +147,18 @@ def path_of(value: Any, name: str) -> Path:
     return Path(value)
 
 
-def folder_of(value: Any, name: str) -> Path:
-    """A folder of this machine, wherever the app goes later. A URL would name one, too: `./s3:/bucket`."""
+def lance_of(value: Any) -> Path | str:
+    """Where LanceDB is: a folder of this machine, wherever the app goes later, or `s3://…`, text without an end of its
+    own. `Path` would make a folder of a URL: `./s3:/bucket`."""
+    if isinstance(value, str) and _BUCKET.fullmatch(value):
+        return value.rstrip("/")
     if scheme := _URL.match(str(value)):
         raise InvalidConfig(
-            f"{name}= is a URL ({scheme[0]}…), and is no folder",
-            why="each machine keeps LanceDB on a disk of its own; object storage is not supported",
-            fix=f"name a local folder with {name}=, e.g. /var/cache/memkit",
+            f"lance= is a URL ({scheme[0]}…) that memkit does not know",
+            why="LanceDB lies in a local folder, or in what speaks the protocol of S3",
+            fix="pass a folder, e.g. /var/cache/memkit, or text of the form s3://bucket/prefix",
         )
-    return path_of(value, name).absolute()
+    return path_of(value, "lance").absolute()
 
 
 def aware(value: Any, name: str) -> datetime:

@@ -56,7 +56,8 @@ class Memory(Upkeep):
         **model_options: Any,
     ) -> None:
         """
-        path: a folder, or "postgresql://…"; then lance= or ?lance= names LanceDB's folder (else, in the user's cache).
+        path: a folder, or "postgresql://…"; then lance= or ?lance= says where LanceDB is: a machine's own folder (else,
+            in the user's cache), or "s3://bucket/prefix" for all machines.
         model: None (built-in rules), "small" (learned, on any CPU; it writes no answers), "openai:NAME",
             "anthropic:NAME", "gemini:NAME", "ollama:NAME", "litellm:NAME", "hf:PATH_OR_ID", a callable(messages) ->
             str, a Backbone, or a mapping of roles to these. base_url=, api_key= and other options go to the backbone.

@@ -25,6 +25,7 @@ _FILES = {
     "tests/memory/test_old_stores.py": "folders that earlier versions wrote",
     "tests/memory/test_opening.py": "opens and refuses folders",
     "tests/memory/test_fleet.py": "is about PostgreSQL as it stands",
+    "tests/memory/test_object_storage.py": "the same, and object storage",
     "tests/journal/test_on_postgres.py": "starts these tests",
 }
 """File → why it says nothing about a database."""

@@ -19,6 +19,7 @@ _STATUSES: tuple[tuple[type[MemkitError], int], ...] = (
     (errors.StoreBusy, 503),
     (errors.StoreClosed, 503),
     (errors.StoreUnreachable, 503),
+    (errors.StorageRefused, 503),
     (errors.StoreFull, 507),
     (errors.NoModel, 501),
     (errors.ModelTimeout, 504),

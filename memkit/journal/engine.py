@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from memkit.errors import StoreMoved
 from memkit.models import Bank
+from memkit.seams.catalog import Catalog
 
 Row = tuple[Any, ...]
 
@@ -37,6 +38,8 @@ class Opened:
     """What a person calls the store."""
     is_shared: bool = False
     """Other machines have such a folder, too, and none of them may hold what the others lack."""
+    catalog: Catalog | None = None
+    """Where LanceDB is on object storage, for all of them."""
 
 
 def moved_error(store: str, where: str) -> StoreMoved:
@@ -170,7 +173,9 @@ class Locks(Protocol):
         """Remove what dead workers left behind."""
         ...
 
-    def applier(self) -> AbstractContextManager[None]: ...
+    def applier(self, wait: bool = True) -> AbstractContextManager[None]:
+        """wait: even for another machine, where LanceDB is shared with it; else `StoreBusy`."""
+        ...
 
     def lance(self, exclusive: bool) -> AbstractContextManager[None]: ...
 

@@ -51,7 +51,7 @@ class Journal(JournalReader):
         super().__init__(opened.engine)
         self._engine: Engine = opened.engine
         self.store_id, self.place, self.name = opened.store_id, opened.place, opened.name
-        self.is_shared, self.read_only = opened.is_shared, read_only
+        self.is_shared, self.read_only, self.catalog = opened.is_shared, read_only, opened.catalog
         self._locks, self._clock, self._ids = opened.locks, clock, ids
         self._changed, self._changes = threading.Condition(), 0
         self._worker_id: str | None = None
@@ -61,10 +61,10 @@ class Journal(JournalReader):
 
     @classmethod
     def open(
-        cls, path: Path | str, *, clock: Clock, ids: Ids, read_only: bool = False, lance: Path | None = None
+        cls, path: Path | str, *, clock: Clock, ids: Ids, read_only: bool = False, lance: Path | str | None = None
     ) -> Journal:
         """Open the store at `path`, a folder or the URL of a database, or create it where there is nothing yet. lance:
-        where this machine keeps what it derives from a database."""
+        where this machine keeps what it derives from a database, or the URL of what all machines derive together."""
         if is_url(path):
             try:
                 from memkit.journal.postgres import connect
@@ -415,9 +415,10 @@ class Journal(JournalReader):
     def copy_to(self, path: Path) -> None:
         self._engine.copy_to(path)
 
-    def applier_lock(self) -> AbstractContextManager[None]:
-        """One projector at a time, over all threads and processes."""
-        return self._locks.applier()
+    def applier_lock(self, wait: bool = True) -> AbstractContextManager[None]:
+        """One projector at a time, over all threads and processes, and all machines that share LanceDB. wait: even for
+        another machine."""
+        return self._locks.applier(wait)
 
     def lance_lock(self, exclusive: bool) -> AbstractContextManager[None]:
         """Shared around every LanceDB call; exclusive around cleanup and erase."""

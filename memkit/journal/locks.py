@@ -170,7 +170,7 @@ class StoreLocks:
 
     # -- the two locks ---------------------------------------------------------------------------------------------
 
-    def applier(self) -> Any:
+    def applier(self, wait: bool = True) -> Any:
         return self._applier.hold()
 
     def lance(self, exclusive: bool) -> Any:

@@ -16,9 +16,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from memkit.config import Config
-from memkit.errors import EmbedderMismatch, StoreDamaged
+from memkit.errors import (
+    EmbedderMismatch,
+    StorageRefused,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreUnreachable,
+)
 from memkit.models import Bank, MemoryRecord, Op
 from memkit.ops import BankState
+from memkit.runtime.store_embedder import is_named
 from memkit.seams.embedder import Embedder
 
 if TYPE_CHECKING:
@@ -134,7 +142,7 @@ class BankReader:
         ) -> LiveBank:
             try:
                 return self._narrowed(user_id, agent_id, text, vector, kinds, condition)
-            except StoreDamaged as error:
+            except self._passed_over as error:
                 log.warning("LanceDB cannot pre-select (%s); the whole bank is read", error.what)
                 return self._whole(user_id, agent_id)
 
@@ -164,10 +172,10 @@ class BankReader:
             )
 
         if not self._projected():
-            self._catch_up()
+            self._bring_up()
         found = self._healing(selected)
         if self._journal.last_seq() - found.watermark > self._config.preselect:
-            self._catch_up()
+            self._bring_up()
             found = self._healing(selected)
         tail = [
             op
@@ -240,7 +248,7 @@ class BankReader:
             return self._from_journal(bank, seq)
         try:
             live = self._healing(lambda: self._from_projection(bank, seq))
-        except StoreDamaged as error:
+        except self._passed_over as error:
             log.warning("LanceDB cannot be read (%s); the bank is read from the journal", error.what)
             return self._from_journal(bank, seq)
         if live.seq > self._journal.last_seq():
@@ -279,11 +287,29 @@ class BankReader:
         try:
             return read()
         except StoreDamaged:
+            if self._is_remote:
+                raise  # whoever writes it heals it
             self._projection().heal()
             return read()
         except EmbedderMismatch:
-            self._catch_up()
+            if self._is_remote and not is_named(self._journal, self._embedder):
+                raise
+            self._bring_up()
             return read()
+
+    def _bring_up(self) -> None:
+        if self._is_remote:
+            raise StoreBusy("LanceDB on object storage is not far enough", why="another machine brings it up")
+        self._catch_up()
+
+    @property
+    def _is_remote(self) -> bool:
+        return self._journal.catalog is not None
+
+    @property
+    def _passed_over(self) -> tuple[type[StoreError], ...]:
+        """Errors of LanceDB that a read does without it."""
+        return (StoreDamaged, StoreUnreachable, StorageRefused, StoreBusy) if self._is_remote else (StoreDamaged,)
 
     def _slot(self, scope: _Scope) -> _Slot:
         with self._lock:

@@ -115,6 +115,7 @@ def stats(runtime: Runtime) -> dict[str, Any]:
         "embedder": runtime.embedder.identity,
         "last_seq": journal.last_seq(),
         "waiting_for_lancedb": runtime.projector.waiting,
+        "lance": _tell_lance(runtime),
         "projection_error": runtime.projector.failing,
         "bytes": measure(runtime.path)[1],
         "log_bytes": pruning.log_bytes(runtime),
@@ -122,6 +123,15 @@ def stats(runtime: Runtime) -> dict[str, Any]:
         "per_day": _rates(runtime),
         "model": name_of(runtime.model),
     }
+
+
+def _tell_lance(runtime: Runtime) -> str:
+    """Where LanceDB is; on object storage, the table that is to be read now."""
+    catalog = runtime.journal.catalog
+    if catalog is None:
+        return str(runtime.path / "lance")
+    found = catalog.read()
+    return f"{catalog.place}/{found.table}.lance@{found.version}" if found else catalog.place
 
 
 def _rates(runtime: Runtime) -> dict[str, float]:
@@ -152,7 +162,7 @@ def doctor(runtime: Runtime, *, repair: bool, reembed: bool, keep_turns: bool = 
         what = f"the journal ends before what was acknowledged: {note.read_text('utf-8', 'replace').strip()}"
         return [*found, Problem("journal_behind", what, f"{RECOVER}, and delete {note}")]
     damaged: list[Problem] = []
-    if (runtime.path / "lance").is_dir() or runtime.projector.failing:
+    if runtime.projector.has_lance or runtime.projector.failing:
         try:
             if (behind := runtime.projector.behind()) is not None:
                 return [*found, Problem("journal_behind", behind.what, behind.fix)]
@@ -169,6 +179,8 @@ def doctor(runtime: Runtime, *, repair: bool, reembed: bool, keep_turns: bool = 
         except EmbedderError as error:
             return [*found, Problem("projection_failing", error.what, error.fix)]
         except MemkitError as error:
+            if runtime.journal.catalog is not None and not isinstance(error, StoreDamaged):
+                return [*found, Problem("lancedb_unreachable", str(error), error.fix)]
             damaged = [Problem("lancedb_unreadable", error.what, f"memkit doctor {runtime.journal.name} --repair")]
         except Exception as error:  # an embedder, or LanceDB itself
             what = f"LanceDB cannot be brought up to the journal: {type(error).__name__}"

@@ -12,7 +12,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memkit.engine.drawn import Drawn, Only, drawn_from, echoes, repeating
-from memkit.errors import InvalidInput, NotFound, StoreDamaged, StoreFull, StoreUnreachable
+from memkit.errors import (
+    InvalidInput,
+    NotFound,
+    StorageRefused,
+    StoreBusy,
+    StoreDamaged,
+    StoreFull,
+    StoreUnreachable,
+)
 from memkit.inputs import scope_id
 from memkit.journal.records import Doomed, Part
 from memkit.memo import forget_texts
@@ -41,7 +49,7 @@ def finish_erasures(runtime: Runtime) -> None:
             erase_part(runtime, user_id, part)
         for user_id in runtime.journal.unfinished_erasures():
             erase_user(runtime, user_id)
-    except (StoreUnreachable, StoreDamaged, StoreFull) as error:
+    except (StoreUnreachable, StorageRefused, StoreBusy, StoreDamaged, StoreFull) as error:
         log.warning("an erasure is still unfinished: %s", type(error).__name__)
     except BaseException:
         runtime.close()
@@ -69,7 +77,7 @@ def erase_user(runtime: Runtime, user_id: str) -> EraseReceipt:
     counts = _erase_shared(runtime, user_id) if runtime.journal.user_banks(SPACE) else {}
     tainted = _taint(runtime, user_id)
     with runtime.journal.applier_lock():
-        if (runtime.path / "lance").is_dir():
+        if runtime.projector.has_lance:
             counts["rows_in_lancedb"] = runtime.projection.erase(user_id).rows
         if (runtime.path / SEALED).is_dir():
             counts["sealed_decisions"] = _salvaging(runtime, lambda: runtime.trajectories.erase(user_id)).rows
@@ -119,7 +127,7 @@ def _erase_one(runtime: Runtime, user_id: str, part: Part) -> EraseReceipt:
     find = partial(find_doomed, user_id=user_id, part=part, context_turns=runtime.config.context_turns)
     with journal.applier_lock():
         doomed = _salvaging(runtime, lambda: find(journal))
-        if (runtime.path / "lance").is_dir() and doomed.memories:
+        if doomed.memories and runtime.projector.has_lance:
             counts["rows_in_lancedb"] = runtime.projection.erase_memories(doomed.memories).rows
         if (runtime.path / SEALED).is_dir() and doomed.decisions:
             numbers = journal.decision_numbers(doomed.decisions)

@@ -1,4 +1,6 @@
-"""What was erased elsewhere must go from here, too: each machine keeps a LanceDB of its own beside a shared journal.
+"""What was erased elsewhere must go from here, too: each machine keeps a LanceDB of its own beside a shared journal. Or
+all share one on object storage; then what was erased from that is noted in the journal, for all of them, and each
+machine still forgets what its shadows decided.
 
 The journal names erasures by what only its own salt makes of a user id, and so does whoever looks for their rows. An
 erasure of a part leaves a user with other rows, which are then written anew with everything else."""
@@ -24,11 +26,18 @@ class Followed:
 
     def __init__(self, journal: Journal) -> None:
         self._journal, self._file = journal, journal.place / _FILE
+        self._key = f"erased_from/{journal.catalog.place}" if journal.catalog is not None else ""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anything was ever written to LanceDB."""
+        catalog = self._journal.catalog
+        return (self._journal.place / "lance").is_dir() if catalog is None else catalog.read() is not None
 
     @property
     def is_current(self) -> bool:
-        """Whether LanceDB here holds nothing of what was erased: until then it answers nothing."""
-        if not self._journal.is_shared or not (self._journal.place / "lance").is_dir():
+        """Whether LanceDB holds nothing of what was erased: until then it answers nothing."""
+        if not self._journal.is_shared or not self.is_there:
             return True
         return self._journal.erasure_count() == len(self._done())
 
@@ -52,7 +61,17 @@ class Followed:
     def note(self, erasure_ids: list[str]) -> None:
         if not self._journal.is_shared:
             return
-        self._forget_compared(set(erasure_ids) - self._done())
+        if self._key:
+            self._journal.meta_set(self._key, json.dumps(erasure_ids))
+        self._note_here(erasure_ids)
+
+    def follow_here(self) -> None:
+        """What is this machine's alone, where LanceDB is not."""
+        if self._key and self._journal.erasure_count() != len(self._done_here()):
+            self._note_here(self.list_erased())
+
+    def _note_here(self, erasure_ids: list[str]) -> None:
+        self._forget_compared(set(erasure_ids) - self._done_here())
         aside = self._file.with_name(f"{_FILE}.{secrets.token_hex(4)}")
         try:
             aside.write_text(json.dumps(erasure_ids) + "\n", "utf-8")
@@ -72,6 +91,9 @@ class Followed:
                 compared.forget(user)
 
     def _done(self) -> set[str]:
+        return set(json.loads(self._journal.meta_get(self._key) or "[]")) if self._key else self._done_here()
+
+    def _done_here(self) -> set[str]:
         try:
             return set(json.loads(self._file.read_text("utf-8")))
         except (OSError, ValueError):

@@ -6,11 +6,19 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from memkit.config import Config
 from memkit.embedders.recorded import Recorded
-from memkit.errors import EmbedderMismatch, MemkitError, StoreDamaged
+from memkit.errors import (
+    EmbedderMismatch,
+    MemkitError,
+    StorageRefused,
+    StoreBusy,
+    StoreDamaged,
+    StoreUnreachable,
+)
 from memkit.models import Op
 from memkit.runtime.followed import Followed
 from memkit.runtime.sealer import Sealer
@@ -60,35 +68,42 @@ class Projector:
         self._failures = 0
         self.failing: str | None = None
         """The error that the background thread keeps running into; it tries again and again."""
-        if journal.is_shared and not isinstance(embedder, Recorded) and (journal.place / "lance").is_dir():
+        if journal.is_shared and not isinstance(embedder, Recorded) and (journal.catalog or self.has_lance):
             self._start()  # what others erase goes from here, even where nobody writes
 
-    def project(self, *, maintain: bool = False) -> int:
+    def project(self, *, maintain: bool = False, wait: bool = True) -> int:
         """Bring LanceDB up to the journal's newest op. Returns how many ops were written. A child that was forked
-        from a user of LanceDB leaves that to others: writing there may hang, and the journal has everything."""
+        from a user of LanceDB leaves that to others: writing there may hang, and the journal has everything. wait:
+        also for another machine that is at it, where LanceDB is shared."""
         try:
-            return self._project(maintain)
+            return self._project(maintain, wait)
         except StoreDamaged:
             if self.behind() is not None:
                 raise
-            self._projection().heal()  # the journal has what goes
-            return self._project(maintain)
+            self._heal()  # the journal has what goes
+            return self._project(maintain, wait)
         except EmbedderMismatch as error:
             if error.details.get("stored") == self._embedder.identity or not self._restored():
                 raise
-            return self._project(maintain)
+            return self._project(maintain, wait)
 
-    def _project(self, maintain: bool) -> int:
-        projection, written = self._projection(), 0
+    def _heal(self) -> None:
+        projection = self._projection()
+        with self._journal.applier_lock() if projection.is_remote else nullcontext():
+            projection.heal()
+
+    def _project(self, maintain: bool, wait: bool) -> int:
+        projection, written, waiting = self._projection(), 0, self._waiting
         if projection.inherited:
             return 0
-        self._follow(projection)
+        self._follow(projection, wait)
         covered, target = projection.watermark(), self._journal.last_seq()
         if covered > target:
             raise journal_behind(covered, target)
         if covered == target and not maintain:
+            self._waiting = max(0, self._waiting - waiting)
             return 0
-        with self._journal.applier_lock():
+        with self._journal.applier_lock(wait):
             watermark = projection.watermark()
             while watermark < target:
                 ops = self._journal.ops(after=watermark, upto=target, limit=GROUP)
@@ -102,19 +117,21 @@ class Projector:
                 self._journal.checkpoint()
         return written
 
-    def _follow(self, projection: Projection) -> None:
+    def _follow(self, projection: Projection, wait: bool) -> None:
         """What was erased on other machines goes from here first."""
+        self._followed.follow_here()
         if self._followed.is_current:
             return
-        with self._journal.applier_lock():
+        with self._journal.applier_lock(wait):
             if self._followed.follow(projection):
                 self._rewrite(projection)
 
     def finish(self) -> None:
         """At the end. The journal has everything, and who opens the store next is told what is wrong with LanceDB."""
+        shared = (StoreBusy, StoreUnreachable, StorageRefused) if self._journal.catalog is not None else ()
         try:
-            self.project()
-        except StoreDamaged as error:
+            self.project(wait=False)
+        except (StoreDamaged, *shared) as error:
             log.warning("LanceDB was not brought up to the journal: %s", error.what)
 
     def rebuild(self, *, adopt: bool = False) -> None:
@@ -199,7 +216,11 @@ class Projector:
     @property
     def is_whole(self) -> bool:
         """Whether LanceDB is there, and holds nothing that was erased."""
-        return (self._journal.place / "lance").is_dir() and self._followed.is_current
+        return self.has_lance and self._followed.is_current
+
+    @property
+    def has_lance(self) -> bool:
+        return self._followed.is_there
 
     @property
     def waiting(self) -> int:
@@ -238,14 +259,20 @@ class Projector:
                     self._embed_fresh()
                 if self._stop.is_set() or (woken and 0 < self._waiting < self._config.project_every):
                     continue
-                self.project()
+                self.project(wait=False)
                 self._sealer.seal()
                 self._failures, self.failing = 0, None
+            except StoreBusy as error:
+                if self._journal.catalog is None:  # else another machine is at it
+                    self._note_failure(error)
             except Exception as error:
                 # The journal holds everything; a later pass catches up, and `flush` reports the error to its caller.
                 # An embedder or LanceDB may raise anything: whatever it is, the thread lives on.
-                self._failures, self.failing = self._failures + 1, type(error).__name__
-                log.warning("projection into LanceDB failed: %s", type(error).__name__)
+                self._note_failure(error)
+
+    def _note_failure(self, error: Exception) -> None:
+        self._failures, self.failing = self._failures + 1, type(error).__name__
+        log.warning("projection into LanceDB failed: %s", type(error).__name__)
 
     def _embed_fresh(self) -> None:
         """The embedder remembers the vectors."""

@@ -19,7 +19,7 @@ from memkit.config import Config
 from memkit.embedders.deferred import default_or
 from memkit.embedders.recorded import Recorded
 from memkit.errors import InvalidConfig, StoreClosed
-from memkit.inputs import folder_of, has_surrogates, is_url, keep_turns_of, path_of, text_of
+from memkit.inputs import has_surrogates, is_url, keep_turns_of, lance_of, path_of, text_of
 from memkit.journal import Journal
 from memkit.models import Bank, Op
 from memkit.rerankers import make_reranker
@@ -111,8 +111,7 @@ class Runtime:
         self._backbone: Backbone | None = None
         self._backbone_lock, self._lock, self._closed = threading.Lock(), threading.RLock(), False
         where = path if is_url(path) else path_of(path, "path").absolute()  # the app may change its folder later
-        beside = folder_of(lance, "lance") if lance else None
-        self.journal = Journal.open(where, clock=self.clock, ids=self.ids, lance=beside)
+        self.journal = Journal.open(where, clock=self.clock, ids=self.ids, lance=lance_of(lance) if lance else None)
         self.path = self.journal.place
         try:
             if made is None:
@@ -146,9 +145,8 @@ class Runtime:
     def projection(self) -> Projection:
         from memkit.store import Projection
 
-        return Projection(
-            self.path / "lance", dim=self.embedder.dim, identity=self.embedder.identity, lock=self.journal.lance_lock
-        )
+        place = self.journal.catalog or self.path / "lance"
+        return Projection(place, dim=self.embedder.dim, identity=self.embedder.identity, lock=self.journal.lance_lock)
 
     @_Part
     def trajectories(self) -> Trajectories:

@@ -17,7 +17,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memkit.errors import MemkitError, StoreBusy, StoreDamaged, StoreError, StoreFull, StoreReadOnly, StoreUnreachable
+from memkit.errors import (
+    MemkitError,
+    StorageRefused,
+    StoreBusy,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnreachable,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +40,8 @@ Batch = Any
 
 _CACHE_BYTES = 64 * 1024 * 1024
 """Per connection and cache. Unbounded, lancedb's manifest cache grows with every commit."""
+
+_PATIENCE = {"client_max_retries": "2", "client_retry_timeout": "10", "timeout": "30s", "connect_timeout": "3s"}
 
 _MALLOC = frozenset({"MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"})
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _HEAP_BYTES = -1, -3, 256 * 1024
@@ -70,6 +81,42 @@ _BY_MESSAGE: tuple[tuple[type[StoreError], str, str, tuple[str, ...]], ...] = (
         ),
     ),
 )
+
+
+_REMOTE: tuple[tuple[type[StoreError], str, str, tuple[str, ...]], ...] = (
+    (
+        StorageRefused,
+        "object storage refuses the request",
+        "check bucket, region and credentials: AWS_REGION, AWS_ENDPOINT, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, or"
+        " the role of this machine; it needs to list, get, put and delete objects below the prefix",
+        (
+            "nosuchbucket",
+            "status: 400",
+            "status: 401",
+            "status: 403",
+            "accessdenied",
+            "bareredirect",
+            "expiredtoken",
+            "invalidaccesskeyid",
+            "signaturedoesnotmatch",
+            "permanentredirect",
+            "failed to get aws credentials",
+        ),
+    ),
+    (
+        StoreDamaged,
+        "objects of LanceDB are not there, or not what was written",
+        "run `memkit doctor --repair`: LanceDB is built anew from the journal",
+        ("not found", "nosuchkey", "was not found"),
+    ),
+    (
+        StoreUnreachable,
+        "object storage does not answer",
+        "nothing: it is tried again, and the journal has everything; look at the bucket's service if it stays",
+        ("retryerror", "httperror", "generic {", "generic s3 error", "error sending request", "timed out", "timeout"),
+    ),
+)
+"""What else is told by object storage."""
 
 
 def modules() -> tuple[Any, Any]:
@@ -127,6 +174,16 @@ def connect(path: Path) -> Any:
     return lancedb.connect(str(path), read_consistency_interval=timedelta(0), session=session)
 
 
+def connect_bucket(url: str) -> Any:
+    """A connection to object storage, as the environment says; its handles stay at the version they opened. What it
+    says nothing of: storage that does not answer is told within seconds, because the journal can."""
+    lancedb, _ = modules()
+    given = {name.casefold().removeprefix("aws_").removeprefix("object_store_") for name in os.environ}
+    patience = {name: value for name, value in _PATIENCE.items() if name not in given}
+    session = lancedb.Session(index_cache_size_bytes=_CACHE_BYTES, metadata_cache_size_bytes=_CACHE_BYTES)
+    return lancedb.connect(url, storage_options=patience, session=session)
+
+
 def connect_pinned(path: Path) -> Any:
     """A connection whose handles stay at the version they opened: for reads that take several queries."""
     lancedb, _ = modules()
@@ -168,7 +225,7 @@ def is_missing_table(error: BaseException) -> bool:
     return isinstance(error, ValueError) and str(error).startswith("Table '") and str(error).endswith("was not found")
 
 
-def classify(error: BaseException) -> MemkitError | None:
+def classify(error: BaseException, *, remote: bool = False) -> MemkitError | None:
     """The typed error for what lancedb raised; None for what is not its doing (interrupts, our own errors).
 
     What is not recognised counts as damage: on a healthy table our few fixed queries do not fail, while a damaged one
@@ -179,7 +236,7 @@ def classify(error: BaseException) -> MemkitError | None:
     if not panic and not isinstance(error, RuntimeError | ValueError | OSError | KeyError | IndexError):
         return None
     text = f"{type(error).__name__}: {error}"
-    for kind, what, fix, needles in _BY_MESSAGE:
+    for kind, what, fix, needles in _REMOTE + _BY_MESSAGE if remote else _BY_MESSAGE:
         if any(needle in text.lower() for needle in needles):
             return kind(what, why=_short(text), fix=fix)
     return StoreDamaged(
@@ -196,11 +253,11 @@ def _short(text: str) -> str:
 
 
 @contextmanager
-def typed_errors() -> Generator[None]:
+def typed_errors(*, remote: bool = False) -> Generator[None]:
     try:
         yield
     except BaseException as error:
-        typed = classify(error)
+        typed = classify(error, remote=remote)
         if typed is None or typed is error:
             raise
         raise typed from error

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from memkit.errors import EmbedderMismatch, MemkitError, NewerFormat, StoreDamaged, StoreFull
 from memkit.filters import Condition
+from memkit.seams.catalog import Catalog
 from memkit.store import schema as layout
+from memkit.store.bucket import BucketTable
 from memkit.store.compile import among, differs, equals, every, none_of
 from memkit.store.lance import (
     Batch,
@@ -27,6 +29,7 @@ from memkit.store.lance import (
     schema_notes,
     typed_errors,
 )
+from memkit.store.making import count_rows
 from memkit.store.preselect import preselect
 from memkit.store.table import LanceTable, Lock
 from memkit.store.values import EraseReport, MaintenanceReport, ProjectedRow, Slice, TableProblem
@@ -44,10 +47,14 @@ class Projection:
     """All methods are safe from several threads and processes. `apply`, `rebuild` and `maintain` expect to be called
     by one projector at a time (the journal's applier lock); where that is broken nothing is lost, only time."""
 
-    def __init__(self, path: Path, *, dim: int, identity: str, lock: Lock) -> None:
-        self.path, self.dim, self.identity = Path(path), dim, identity
-        self._table = LanceTable(
-            self.path, layout.TABLE, lock=lock, probe=_read_watermark, indexes=("user_id",), bitmap=True
+    def __init__(self, place: Path | Catalog, *, dim: int, identity: str, lock: Lock) -> None:
+        """place: a folder, or what says where on object storage the table lies, which takes no lock."""
+        self.dim, self.identity, self.is_remote = dim, identity, not isinstance(place, Path)
+        indexes = ("user_id",)
+        self._table: LanceTable | BucketTable = (
+            LanceTable(place, layout.TABLE, lock=lock, probe=_read_watermark, indexes=indexes, bitmap=True)
+            if isinstance(place, Path)
+            else BucketTable(place, layout.TABLE, indexes=indexes, bitmap=True)
         )
         self._known: tuple[object, int] = (None, 0)
         """The watermark of one version of the table, by its stamp."""
@@ -103,7 +110,7 @@ class Projection:
         batch = layout.encode([row for row in rows if row.seq > covered], self.dim, self.identity, watermark=seq)
         target = handle or self._table.create(layout.memories_schema(self.dim, self.identity))
         if missing := layout.missing_fields(target.schema):
-            target.add_columns(missing)
+            self._table.add_columns(target, missing)
         _, pa = modules()
         merge = target.merge_insert("id").when_matched_update_all(where=NEWER_ONLY).when_not_matched_insert_all()
         # Not through an index: LanceDB's index path loses the conflict information that keeps ids unique.
@@ -116,6 +123,8 @@ class Projection:
         try:
             found = _newest_watermark(handle, written) or _read_watermark(handle, ["seq"])
         except RuntimeError as error:
+            if self.is_remote:
+                raise
             raise StoreDamaged(
                 "LanceDB acknowledged a write that cannot be read again",
                 why="usually a full disk",
@@ -265,7 +274,7 @@ class Projection:
     def maintain(self, force: bool = False) -> MaintenanceReport:
         """Purge tombstones, compact, index, drop old versions. Worth it every 50 to 200 commits. Tombstones may go
         because no row at or below the watermark is ever applied again."""
-        return self._table.maintain(_purge_tombstones, force)
+        return self._table.maintain(_alive if self.is_remote else _dead, force)
 
     def users(self) -> set[str]:
         """Everybody who has a row here, ended ones included."""
@@ -292,7 +301,7 @@ class Projection:
         def work(handle: Handle | None) -> EraseReport:
             found = 0
             if handle is not None:
-                found = _how_many(handle, gone)
+                found = count_rows(handle, gone)
                 self._table.rewrite(kept)
             return EraseReport(found, self._table.sweep())
 
@@ -324,13 +333,19 @@ class Projection:
 
     def heal(self) -> list[str]:
         """Make the table usable whatever is on disk: quarantine unreadable versions, and the whole table where rows
-        are still wrong. Returns what was moved; then `watermark()` says from where to replay the journal."""
-        moved = self._table.heal()
+        are still wrong. Returns what was moved; then `watermark()` says from where to replay the journal. On object
+        storage nothing is moved aside: what is wrong there is dropped, under the lease."""
+        table = self._table
+        if isinstance(table, BucketTable):
+            if self.check():
+                self.drop()
+            return []
+        moved = table.heal()
         wrong = {problem.what for problem in self.check()} - {"quarantine"}
         if wrong == {"index"}:
-            self._table.write(lambda handle: self._table.ensure_indexes(handle, replace=True))
+            table.write(lambda handle: table.ensure_indexes(handle, replace=True))
         elif wrong:
-            moved.extend(filter(None, [self._table.quarantine()]))
+            moved.extend(filter(None, [table.quarantine()]))
         return moved
 
     def drop(self) -> None:
@@ -351,10 +366,6 @@ def _newest_watermark(handle: Handle, written: int) -> int:
     offsets = list(range(max(0, end - written), end))
     rows = handle.take_offsets(offsets).select(["id", "seq"]).to_arrow()
     return max((row["seq"] for row in rows.to_pylist() if row["id"] == layout.WATERMARK_ID), default=0)
-
-
-def _how_many(handle: Handle, where: Any) -> int:
-    return handle.search().where(where).select(["seq"]).to_arrow().num_rows
 
 
 def _scope(user_id: str, agent_id: str | None) -> Any:
@@ -379,12 +390,13 @@ def _inside(
     return inside
 
 
-def _purge_tombstones(handle: Any) -> int:
-    dead = every([equals("deleted", True), differs("user_id", layout.WATERMARK_USER)])
-    count = _how_many(handle, dead)
-    if count:
-        handle.delete(dead)
-    return count
+def _dead() -> Any:
+    """Tombstones, and not the watermark."""
+    return every([equals("deleted", True), differs("user_id", layout.WATERMARK_USER)])
+
+
+def _alive() -> Any:
+    return equals("deleted", False) | equals("user_id", layout.WATERMARK_USER)
 
 
 def _examine_index(handle: Handle) -> list[TableProblem]:

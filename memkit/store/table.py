@@ -13,12 +13,11 @@ What is in the rows is the business of the classes that use this one. The rules 
 from __future__ import annotations
 
 import os
-import queue
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,14 +31,13 @@ from memkit.store.lance import (
     classify,
     connect,
     connect_pinned,
-    detach,
     forked_after_loading,
     is_missing_table,
-    modules,
     silence_cleanup,
     trim_heap,
     typed_errors,
 )
+from memkit.store.making import copy_rows, count_rows, ensure_indexes, write_stream
 from memkit.store.values import MaintenanceReport
 
 T = TypeVar("T")
@@ -162,49 +160,10 @@ class LanceTable:
         return handle
 
     def overwrite(self, schema: Schema, batches: Iterable[Batch]) -> Any:
-        """Replace all rows (and the schema) by `batches`, in one commit, in constant memory. Inside `write` only.
-        The batches are drawn in the caller's thread: they may come from a database that is bound to it."""
-        _, pa = modules()
+        """Replace all rows (and the schema) by `batches`, in one commit, in constant memory. Inside `write` only."""
         self.root.mkdir(parents=True, exist_ok=True)
-        feed: queue.Queue[Any] = queue.Queue(maxsize=2)
-        stopped, mode = threading.Event(), "overwrite" if self.directory.is_dir() else "create"
-        failure: list[BaseException] = []
-
-        def drawn() -> Iterator[Any]:
-            while (item := feed.get()) is not None:
-                if isinstance(item, BaseException):
-                    raise item
-                yield item
-
-        def commit() -> None:
-            try:
-                reader = pa.RecordBatchReader.from_batches(schema, drawn())
-                connect(self.root).create_table(self.name, data=reader, mode=mode, on_bad_vectors="null")
-            except BaseException as error:
-                failure.append(error)
-            finally:
-                stopped.set()
-
-        def put(item: Any) -> None:
-            placed = False
-            while not placed and not stopped.is_set():
-                with suppress(queue.Full):
-                    feed.put(item, timeout=0.05)
-                    placed = True
-
-        writer = threading.Thread(target=commit, name="memkit-overwrite", daemon=True)
-        writer.start()
-        try:
-            for batch in batches:
-                put(batch)
-            put(None)
-        except BaseException:
-            put(RuntimeError("the source of the rows failed"))
-            writer.join()
-            raise
-        writer.join()
-        if failure:
-            raise failure[0]
+        mode = "overwrite" if self.directory.is_dir() else "create"
+        write_stream(connect(self.root), self.name, schema, batches, mode)
         self._handle = None
         handle = self._open()
         if handle is None:
@@ -213,14 +172,10 @@ class LanceTable:
         return handle
 
     def ensure_indexes(self, handle: Handle | None, *, replace: bool = False) -> None:
-        if handle is None:
-            return
-        from lancedb.index import Bitmap, BTree
+        ensure_indexes(handle, self._indexes, self._bitmap, replace=replace)
 
-        present = {column for index in handle.list_indices() for column in index.columns}
-        for column in self._indexes:
-            if replace or column not in present:
-                handle.create_index(column, config=Bitmap() if self._bitmap else BTree(), replace=True)
+    def add_columns(self, handle: Handle, fields: Sequence[Any]) -> None:
+        handle.add_columns(fields)
 
     # -- maintenance -------------------------------------------------------------------------------------------
 
@@ -233,13 +188,13 @@ class LanceTable:
         except FileNotFoundError:
             return 0
 
-    def maintain(self, purge: Callable[[Any], int], force: bool) -> MaintenanceReport:
-        """Compact, index the new rows, drop old versions. `purge` first deletes what is no longer needed."""
+    def maintain(self, dead: Callable[[], Any] | None, force: bool) -> MaintenanceReport:
+        """Compact, index the new rows, drop old versions. The rows that `dead` says are deleted first."""
         if not self.directory.is_dir() or (not force and self.commits_since_maintenance == 0):
             return MaintenanceReport(ran=False)
         started, before = time.perf_counter(), self.usage()
         with self._writing():
-            purged = self._run(lambda handle: self._compact(handle, purge), exclusive=False)
+            purged = self._run(lambda handle: self._compact(handle, dead), exclusive=False)
             self._run(self._cleanup, exclusive=True)
         trim_heap()
         after = self.usage()
@@ -253,12 +208,12 @@ class LanceTable:
             seconds=time.perf_counter() - started,
         )
 
-    def _compact(self, _handle: Any | None, purge: Callable[[Any], int]) -> int:
+    def _compact(self, _handle: Any | None, dead: Callable[[], Any] | None) -> int:
         # A handle of its own: optimize on a handle that lags behind fails every time.
         handle = self._fresh()
         if handle is None:
             return 0
-        purged = purge(handle)
+        purged = 0 if dead is None else _delete(handle, dead())
         self.ensure_indexes(handle)
         try:
             handle.optimize(cleanup_older_than=_NEVER)
@@ -305,10 +260,7 @@ class LanceTable:
                 handle.tags.delete(tag)
             for branch in list(handle.branches.list()):
                 handle.branches.delete(branch)
-            _, pa = modules()
-            schema, kept = handle.schema, handle.search().where(keep).to_batches(batch_rows)
-            rows = (detach(pa.RecordBatch.from_arrays(batch.columns, schema=schema)) for batch in kept)
-            self._drop_old_versions(self.overwrite(schema, rows))
+            self._drop_old_versions(self.overwrite(handle.schema, copy_rows(handle, keep, batch_rows)))
             self._handle = None
             for path in stale:  # LanceDB passes over what it could not remove
                 path.unlink(missing_ok=True)
@@ -447,3 +399,10 @@ class LanceTable:
     def usage(self) -> tuple[int, int]:
         """(files, bytes) of the table's folder."""
         return measure(self.directory)
+
+
+def _delete(handle: Handle, dead: Any) -> int:
+    count = count_rows(handle, dead)
+    if count:
+        handle.delete(dead)
+    return count

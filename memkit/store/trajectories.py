@@ -149,7 +149,7 @@ class Trajectories:
         return self._table.commits_since_maintenance
 
     def maintain(self, force: bool = False) -> MaintenanceReport:
-        return self._table.maintain(lambda _: 0, force)
+        return self._table.maintain(None, force)
 
     def erase(self, user_id: str) -> EraseReport:
         """As `Projection.erase`."""

@@ -123,18 +123,6 @@ def test_a_wrong_address_is_told_at_once_and_shows_no_password(tmp_path: Path) -
         Memory(tmp_path / "folder", lance=tmp_path / "x")
 
 
-@pytest.mark.parametrize("place", ["s3://bucket/prefix", Path("gs://bucket/prefix"), "file:///var/cache/memkit"])
-def test_object_storage_is_refused_and_no_folder_of_its_name_is_made(
-    place: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("psycopg")
-    monkeypatch.chdir(tmp_path)
-    for store, options in (("postgresql:///db", {"lance": place}), (f"postgresql:///db?lance={place}", {})):
-        with pytest.raises(InvalidConfig, match="is no folder"):
-            Memory(store, **options)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_folder_that_is_anothers_is_refused_untouched(url: str, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("mine")

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from memkit.errors import InvalidConfig
-from memkit.inputs import folder_of
+from memkit.inputs import lance_of
 from memkit.models import Bank
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -21,12 +21,12 @@ class Address:
     conninfo: str
     """What psycopg is given; it may hold a password."""
     schema: str
-    lance: Path | None = None
-    """The folder of this machine, where the URL names it."""
+    lance: Path | str | None = None
+    """The folder of this machine, or a URL of object storage, where the URL names it."""
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """`?schema=NAME` (default `memkit`) and `?lance=FOLDER` are ours; everything else is libpq's."""
+        """`?schema=NAME` (default `memkit`) and `?lance=PLACE` are ours; everything else is libpq's."""
         try:
             parts = urlsplit(url)
         except ValueError as error:
@@ -39,7 +39,7 @@ class Address:
                 why="it becomes part of the names of tables",
                 fix="use lower-case letters, digits and underscores, e.g. ?schema=memkit",
             )
-        lance = next((folder_of(value, name) for name, value in pairs if name == "lance" and value), None)
+        lance = next((lance_of(value) for name, value in pairs if name == "lance" and value), None)
         rest = urlencode([(name, value) for name, value in pairs if name not in ("schema", "lance")])
         return cls(urlunsplit(parts._replace(query=rest)), schema, lance)
 

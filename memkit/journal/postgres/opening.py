@@ -14,16 +14,17 @@ from memkit.journal import disk
 from memkit.journal.engine import Opened, Tx
 from memkit.journal.locks import StoreLocks
 from memkit.journal.postgres.address import Address
+from memkit.journal.postgres.catalog import PostgresCatalog
 from memkit.journal.postgres.engine import PostgresEngine
 from memkit.journal.postgres.tables import STEPS, steps_after
-from memkit.journal.postgres.workers import PostgresLocks
+from memkit.journal.postgres.workers import LEASE_S, PostgresLocks
 
 _log = logging.getLogger("memkit")
 _OWNER = "projection.json"
 _FORMAT = len(STEPS)
 
 
-def connect(url: str, lance: Path | None, *, read_only: bool = False) -> Opened:
+def connect(url: str, lance: Path | str | None, *, read_only: bool = False) -> Opened:
     engine = PostgresEngine(Address.of(url), read_only=read_only)
     try:
         _prepare(engine, read_only)
@@ -34,11 +35,13 @@ def connect(url: str, lance: Path | None, *, read_only: bool = False) -> Opened:
         places = StoreLocks.attach(place / disk.LOCKS)
         if not read_only:
             _follow_failover(engine, places, place)
-        locks = PostgresLocks(engine, places)
+        bucket = lance or engine.address.lance
+        catalog = PostgresCatalog(engine, f"{bucket}/{store_id}", LEASE_S) if isinstance(bucket, str) else None
+        locks = PostgresLocks(engine, places, catalog)
     except BaseException:
         engine.close()
         raise
-    return Opened(engine, locks, store_id, place, str(engine.address), is_shared=True)
+    return Opened(engine, locks, store_id, place, str(engine.address), is_shared=True, catalog=catalog)
 
 
 def open_tables(url: str) -> tuple[PostgresEngine, Path]:
@@ -123,9 +126,10 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "memkit"
 
 
-def _take_place(named: Path | None, store_id: str, address: Address) -> Path:
-    """The folder is that of this store, or becomes it."""
-    place = named or address.lance or _cache() / store_id
+def _take_place(named: Path | str | None, store_id: str, address: Address) -> Path:
+    """The folder is that of this store, or becomes it. Beside object storage, too: for locks and adapters."""
+    lance = named or address.lance
+    place = lance if isinstance(lance, Path) else _cache() / store_id
     if (kind := disk.network_filesystem(place)) is not None:
         raise StoreUnsafe(
             f"{place} lies on a network disk ({kind})",

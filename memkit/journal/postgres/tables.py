@@ -74,12 +74,16 @@ STEPS: Sequence[Sequence[str]] = (
         "CREATE TABLE taints (digest text NOT NULL, subject text NOT NULL, at text NOT NULL,"
         " PRIMARY KEY (digest, subject))",
     ),
+    (  # 4: LanceDB on object storage: who writes it, and which version of which table is to be read
+        "CREATE TABLE projections (place text PRIMARY KEY, term bigint NOT NULL, holder text,"
+        " until timestamptz NOT NULL, name text, version bigint)",
+    ),
 )
 """A store is of the format that is the number of steps it has taken."""
 
 _TABLES = (
     "meta|banks|optouts|intakes|idempotency|turns|ops|heads|decision_blobs|decisions|blobs|traces|feedback|erasures"
-    "|workers|op_numbers|adapters|adapter_parts|versions|taints"
+    "|workers|op_numbers|adapters|adapter_parts|versions|taints|projections"
 )
 _NAMED = re.compile(rf"\b(FROM|JOIN|INTO|UPDATE|TABLE|SEQUENCE|ON|VACUUM) ((?:changed_)?(?:{_TABLES}))\b")
 

@@ -3,7 +3,8 @@
 An operating-system lock says nothing about another machine. So a claim lives by its worker's heartbeat, by the clock of
 the database alone. A worker that was only paused loses its claims, too; what it then wants to commit is refused.
 
-The two locks around LanceDB are those of the folder where this machine keeps it."""
+The two locks around LanceDB are those of the folder where this machine keeps it. Where it lies on object storage, who
+writes there also needs the lease of the catalog."""
 
 from __future__ import annotations
 
@@ -11,12 +12,14 @@ import os
 import threading
 import time
 import weakref
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from memkit.errors import MemkitError
 from memkit.journal.engine import Tx
 from memkit.journal.locks import StoreLocks
 from memkit.journal.oplog import scope
+from memkit.journal.postgres.catalog import PostgresCatalog
 from memkit.journal.postgres.engine import PostgresEngine, PostgresTx
 from memkit.models import Bank
 
@@ -30,8 +33,15 @@ _BEAT = (
 
 
 class PostgresLocks:
-    def __init__(self, engine: PostgresEngine, places: StoreLocks, *, lease_s: float = LEASE_S) -> None:
-        self._engine, self._places, self.lease_s = engine, places, lease_s
+    def __init__(
+        self,
+        engine: PostgresEngine,
+        places: StoreLocks,
+        catalog: PostgresCatalog | None = None,
+        *,
+        lease_s: float = LEASE_S,
+    ) -> None:
+        self._engine, self._places, self._catalog, self.lease_s = engine, places, catalog, lease_s
         self._own: set[str] = set()
         self._heard = 0.0
         self._heart: threading.Thread | None = None
@@ -96,8 +106,14 @@ class PostgresLocks:
         with self._engine.write((), durable=False) as tx:
             tx.run("DELETE FROM workers WHERE seen_at < now() - make_interval(secs => ?)", (20 * self.lease_s,))
 
-    def applier(self) -> AbstractContextManager[None]:
-        return self._places.applier()
+    @contextmanager
+    def applier(self, wait: bool = True) -> Generator[None]:
+        with self._places.applier():
+            if self._catalog is None:
+                yield
+            else:
+                with self._catalog.lease(wait=wait):
+                    yield
 
     def lance(self, exclusive: bool) -> AbstractContextManager[None]:
         return self._places.lance(exclusive)
