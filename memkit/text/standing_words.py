@@ -21,8 +21,10 @@ class ScriptWords:
     answered: re.Pattern[str]
 
 
-_START = r"(?:^|[.,;:!?()\n–—-])\W*(?:(?:please|pls|bitte|ab jetzt|por favor|a partir de (?:ahora|agora)|per favore|d'ora in poi|s'il te plaît|stp|svp"
-_START += r"|désormais|et|y|e|en|och|og|und|graag|voortaan|proszę|lütfen|tolong|snälla|ja) ){0,2}"
+_START = (
+    r"(?:^|[.,;:!?()\n–—-])\W*(?:(?:please|pls|bitte|ab jetzt|por favor|a partir de (?:ahora|agora)|per favore|d'ora in poi|s'il te plaît|stp|svp"
+    r"|désormais|et|y|e|en|och|og|und|graag|voortaan|proszę|lütfen|tolong|snälla|ja) ){0,2}"
+)
 """Where a request may begin: elsewhere the same form tells of somebody ("mon prof parle en anglais")."""
 
 # ---- the Latin script ------------------------------------------------------------------------------------------------
