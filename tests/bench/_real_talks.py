@@ -10,11 +10,14 @@ import tempfile
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from memkit import Memory
+from memkit.models import MemoryRecord
 from memkit.retrieval import estimate_tokens, parse_context
+from memkit.text.passages import windows
 
 K, TOKENS, OF_EACH = 10, 300, 3
 
@@ -188,6 +191,31 @@ def same(text: str, said: str) -> bool:
 
 def share(values: Sequence[bool]) -> float:
     return 100 * sum(values) / max(len(values), 1)
+
+
+def records_of(talk: Talk) -> list[MemoryRecord]:
+    """The words of a talk as a bank keeps them."""
+    return [
+        MemoryRecord(
+            id=f"{turn['id']}.{number}",
+            text=window,
+            kind="turn",
+            origin=turn["role"],
+            speaker="" if turn["role"] == "user" else turn["role"],
+            session_id=turn["session"],
+            source_turns=(turn["id"],),
+            at=datetime.fromisoformat(turn["at"]),
+            seq=seq,
+        )
+        for seq, turn in enumerate(talk.turns, start=1)
+        for number, window in enumerate(windows(turn["content"]))
+    ]
+
+
+def is_relevant(text: str, question: dict[str, Any], words: dict[str, str]) -> bool:
+    """Whether it holds the gold or the words of the evidence; `words`: those of each turn."""
+    evidence = [words[name] for name in question["evidence"] if name in words]
+    return holds(text, forms_of(question["answer"])) or any(same(text, said) for said in evidence)
 
 
 def auc(right: Sequence[float], wrong: Sequence[float]) -> float:

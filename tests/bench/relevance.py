@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
-from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,8 @@ from numpy.typing import NDArray
 
 from memkit.embedders import make_embedder
 from memkit.engine.serve import serve
-from memkit.models import MemoryRecord
 from memkit.retrieval import BankIndex, Query, Scored, embed_text, estimate_tokens, parse_context, render_context
 from memkit.retrieval.relevance import CALIBRATIONS
-from memkit.text.passages import windows
 from tests.bench._real_talks import (
     TOKENS,
     K,
@@ -29,10 +26,9 @@ from tests.bench._real_talks import (
     Talk,
     Tally,
     auc,
-    forms_of,
-    holds,
+    is_relevant,
     precision,
-    same,
+    records_of,
     talks,
 )
 from tests.bench._real_talks import share as of_all
@@ -129,7 +125,7 @@ def _ask_all(name: str) -> Iterator[Asked]:
     for talk, words, asked in _asked(name):
         for question, is_own, served in asked:
             kind = "other" if not is_own else "empty" if question["answer"] is None else "answered"
-            relevant = [kind == "answered" and _is_relevant(one, question, words) for one in served]
+            relevant = [kind == "answered" and is_relevant(one.record.text, question, words) for one in served]
             signals = [[one.cosine, one.signals["coverage"], one.signals["coverage_1"]] for one in served]
             yield Asked(talk.name[:2], talk.english, kind, np.array(signals), np.array(relevant, dtype=np.float64))
 
@@ -138,7 +134,7 @@ def _asked(name: str) -> Iterator[tuple[Talk, dict[str, str], list[tuple[dict[st
     """Each talk, its words, and its questions and those of others with what is served for them."""
     embedder = make_embedder(name)
     for talk in talks():
-        records = _records(talk)
+        records = records_of(talk)
         index = BankIndex.build(records, embedder.embed([embed_text(record) for record in records]))
         words = {turn["id"]: turn["content"] for turn in talk.turns}
         asked = [(question, True) for question in talk.questions] + [(question, False) for question in talk.others]
@@ -151,30 +147,6 @@ def _asked(name: str) -> Iterator[tuple[Talk, dict[str, str], list[tuple[dict[st
                 for (question, is_own), vector in zip(asked, vectors, strict=True)
             ],
         )
-
-
-def _records(talk: Talk) -> list[MemoryRecord]:
-    return [
-        MemoryRecord(
-            id=f"{turn['id']}.{number}",
-            text=window,
-            kind="turn",
-            origin=turn["role"],
-            speaker="" if turn["role"] == "user" else turn["role"],
-            session_id=turn["session"],
-            source_turns=(turn["id"],),
-            at=datetime.fromisoformat(turn["at"]),
-            seq=seq,
-        )
-        for seq, turn in enumerate(talk.turns, start=1)
-        for number, window in enumerate(windows(turn["content"]))
-    ]
-
-
-def _is_relevant(one: Scored, question: dict[str, Any], words: dict[str, str]) -> bool:
-    text = one.record.text
-    evidence = [words[name] for name in question["evidence"] if name in words]
-    return holds(text, forms_of(question["answer"])) or any(same(text, said) for said in evidence)
 
 
 def _fit(asked: list[Asked], columns: list[int]) -> Floats:
