@@ -3,7 +3,7 @@
 Set MEMKIT_TALKS and MEMKIT_LOCOMO; what is not set is left out, in a row that says so. `entities` is compared with the
 names that people say in the talks (tests/data/names.tsv), on which its rules were made. A question counts where all its
 evidence is among the ten best; "with an oracle's hop" adds to these every missing turn that names somebody whom a found
-one names, too: no hop over these names can find more. A name that an eighth of the memories bear leads nowhere.
+one names, too: more than a hop that only adds can find. A name that an eighth of the memories bear leads nowhere.
 """
 
 from __future__ import annotations
