@@ -204,8 +204,8 @@ def _is_full_of_capitals(words: list[_Word]) -> bool:
     return len(inside) > _FEW and sum(word.is_capital for word in inside) > _CROWDED * len(inside)
 
 
-def _is_german(words: list[_Word]) -> bool:
-    return len({word.text.lower() for word in words} & GERMAN) >= _GERMAN_WORDS
+def _is_german(words: list[_Word], least: int = _GERMAN_WORDS) -> bool:
+    return len({word.text.lower() for word in words} & GERMAN) >= least
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +251,8 @@ def _said_before(words: list[_Word], place: int) -> _Beside:
         return _Beside(_kind(relation.key), relation.text, sure=True) if relation else _Beside(sure=True)
     if (capital and near.key in IS) or near.key in OF_MINE:
         back = back[1:] or back
-    if _is_relation(back[0]) and back[0].is_capital and not back[0].opens:
-        return _Beside()  # "Customer Experience"
+    if _is_relation(back[0]) and back[0].is_capital and not back[0].opens and not _is_german(back[1:2], 1):
+        return _Beside()  # "Customer Experience"; "mein Bruder Emil" is no such thing
     if _is_relation(back[0]) and (capital or not word.comma):
         owned = len(back) > 1 and (back[1].key in OWN or back[1].owns)
         return _Beside(_kind(back[0].key), back[0].text, owned=owned)

@@ -23,6 +23,7 @@ SAID = {
     "en, called": (["rescue greyhound called duchess, 5 yrs old"], "duchess", "animal", "greyhound"),
     "en, place": (["So Utrecht is nice, my flat in Utrecht is small"], "Utrecht", "place", ""),
     "de": (["meine schwester lina kommt am wochenende", "lina bleibt bis montag"], "lina", "person", "schwester"),
+    "de, in capitals": (["Meine Freundin Katja kommt am Freitag"], "Katja", "person", "freundin"),
     "es": (["quiero ir con dani, mi novio", "y con dani se acabó"], "dani", "person", "novio"),
     "pt": (["racho com meu primo jonas", "e o jonas foi morar com a namorada"], "jonas", "person", "primo"),
     "nl": (["ik ga bij mn zus anouk in zeist werken", "o en anouk is zwanger"], "anouk", "person", "zus"),
