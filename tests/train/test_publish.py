@@ -18,7 +18,7 @@ from memkit.errors import GateRefused
 from memkit.roles import role_prompt_hashes
 from memkit_train.errors import NoEffect
 from memkit_train.gate.checks import Limits, Verdict, gate
-from memkit_train.retrain.publish import Lineage, PublishedTable, describe_model, publish
+from memkit_train.retrain.publish import Lineage, Published, describe_model, publish
 from tests.train import tiny
 
 PAIRS = [((5, 6, 7, 8 + n), (9, 10 + n, 11)) for n in range(20)]
@@ -32,7 +32,7 @@ def verdict(passed: bool) -> Verdict:
     return gate(better, worse, limits=limits) if passed else gate(worse, better, limits=limits)
 
 
-def published(registry: Registry, adapter: Path | None = None, **more: Any) -> PublishedTable:
+def published(registry: Registry, adapter: Path | None = None, **more: Any) -> Published:
     roles: list[Any] = ["extractor", "manager"]
     parts = describe_model(adapter or tiny.adapter(), tiny.base(), more.pop("probe_pairs", PAIRS), roles, device="cpu")
     given: dict[str, Any] = {
