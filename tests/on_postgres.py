@@ -50,6 +50,7 @@ _TESTS = {
     "test_the_refusal_names_the_usual_fix_first": "the folder that a command names",
     "test_every_command_takes_the_store_in_one_spelling": "a command that is given a folder; see tests/cli",
     "test_history_and_log_say_that_the_words_were_not_kept": "a command that is given a folder; see tests/cli",
+    "test_the_twin_and_the_command_do_the_same": "a command that is given a folder; see tests/cli",
     "test_killed_between_decision_and_blanking_it": "a lock of the disk tells at once; a heartbeat after its lease",
     "test_background_turns_survive_kill_9": "the same; see the bench `fleet`",
 }
