@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from memkit.cli import show
+from memkit.cli.look import NOTHING_TO_DO
 from memkit.cli.opening import open_store
 from memkit.cli.servers import DEFAULT_STORE, BaseUrl, Embedder, Model, Store
 
@@ -42,4 +43,4 @@ def tidy(
         show.err.print(f"ended early: {failed}", markup=False)
         raise typer.Exit(1)
     if not any(one.ops for one in results.values()):
-        raise typer.Exit(4)
+        raise typer.Exit(NOTHING_TO_DO)

@@ -49,7 +49,7 @@ class LoggedVoice:
         self.style, self._told = style, told
         self.drafts = [draft for one in told for draft in one.drafts]
         self._options = list_facts(self.drafts, turns, shown)
-        self._speakers = {turn.turn_id: turn.speaker for turn in turns}
+        self._speakers = {turn.turn_id: turn.speaker or turn.role.capitalize() for turn in turns}
         self._taken = [0] * len(self.drafts)
         self._begin()
 
@@ -99,7 +99,7 @@ class LoggedVoice:
         """The next that may have been meant; not what another turn says already, unless with whoever says it here."""
         left = self._options[place][self._taken[place] :] or [""]
         free = [one for one in left if isinstance(one, int) or facts.get(normalise(one), _NOBODY).turn_id in ("", turn)]
-        return free[0] if free else f"{self._speakers.get(turn, '')}: {left[0]}"[:FACT_CHARS].strip()
+        return free[0] if free else f"{self._speakers.get(turn, 'User')}: {left[0]}"[:FACT_CHARS].strip()
 
     def generate(self, requests: Sequence[GenRequest]) -> Replies:
         return [self._reply(one) for one in requests]

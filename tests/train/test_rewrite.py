@@ -54,11 +54,12 @@ def test_an_extractor_does_not_learn_to_write_what_only_the_memory_says() -> Non
     assert list_facts([again], [turn], known)[0][0] == "We got another dog, Scout."
 
 
-def test_what_two_turns_say_alike_stays_two_facts() -> None:
+@pytest.mark.parametrize(("speaker", "says"), [("Ana", "Ana: I moved."), ("", "User: I moved.")])
+def test_what_two_turns_say_alike_stays_two_facts(speaker: str, says: str) -> None:
     """An extractor's equal facts are one, and would be of one turn."""
     turns = [
-        Turn(f"t{n}", "i", Bank("u"), n, "user", text, START, "Ana") for n, text in enumerate(("I moved.", "Yes."))
+        Turn(f"t{n}", "i", Bank("u"), n, "user", text, START, speaker) for n, text in enumerate(("I moved.", "Yes."))
     ]
     drafts = (OpDraft("add", None, "I moved.", ("t1",)), OpDraft("delete", "m", None, ("t0",)))
     voice = LoggedVoice("compact", turns, [ToldFact(drafts, "d", None)], {"m": MemoryRecord("m", "Ana lives in Rome.")})
-    assert [(one.turn_id, one.text) for one in voice.plan] == [("t1", "I moved."), ("t0", "Ana: I moved.")]
+    assert [(one.turn_id, one.text) for one in voice.plan] == [("t1", "I moved."), ("t0", says)]

@@ -115,7 +115,7 @@ def weight_digest(folder: Path) -> str:
             with file.open("rb") as stream:
                 remembered[key] = hashlib.file_digest(stream, "sha256").hexdigest()
             changed = True
-        total.update(f"{file.name}\x00{remembered[key]}\n".encode())
+        total.update(b"%s\x00%s\n" % (file.name.encode(), remembered[key].encode()))
     if changed:
         _remember(remembered)
     return total.hexdigest()

@@ -1,5 +1,6 @@
 """What is plain of a clause, or of a fact beside a memory, without an encoder: what words they share, which numbers and
-names differ, what the rules would do. Numbers of about 0 to 1, in a fixed order."""
+names differ, what the rules would do. Numbers of about 0 to 1, in a fixed order; what always matters by the words that
+the shipped weights were taught with."""
 
 from __future__ import annotations
 
