@@ -126,17 +126,6 @@ def fit_ranker(
     return RankerFit(_weights(name, _fit(_Lists(teaching), start, pull), note), report)
 
 
-def fit_pulled(examples: Sequence[RankExample], pull: float, *, prior: RankerWeights, name: str) -> RankerWeights:
-    """Weights for `examples`, pulled towards the prior this strongly, whatever left-out citations say of it."""
-    return _weights(name, _fit(_Lists([one for one in examples if one.teaches]), as_vector(prior), pull))
-
-
-def loss_of(weights: RankerWeights, examples: Sequence[RankExample], taught: Sequence[RankExample]) -> float:
-    """How unlikely the right ones among `examples` are, at the sharpness that explains `taught` best."""
-    vector = as_vector(weights)
-    return float(_Lists(examples).losses(_temperature(_Lists(taught), vector) * vector).mean())
-
-
 def gate_ranker(
     candidate: RankerWeights,
     incumbent: RankerWeights,

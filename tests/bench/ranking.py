@@ -1,10 +1,11 @@
-"""The weights of `memkit.retrieval.weights` beside weights fitted to the talks: what those find that the hand-set ones
-do not, on talks of an author that was left out of the fit, and on LoCoMo, which shaped nothing. RESULTS.md tells why
-the fitted ones are not shipped.
+"""The weights of `memkit.retrieval.weights`, set by hand, beside weights that are fitted: to the talks, to these and as
+many questions of RealMem, and the first five places by the one and those behind by the other. Reported, without bars:
+RESULTS.md tells why none of them is shipped.
 
-Set MEMKIT_TALKS, and MEMKIT_LOCOMO for its rows. The bank holds words as they were said; the signals are those that the
-hand-set weights use. MiniLM, which knows English and little of the others: where an embedder knows all that is said,
-meaning counts for more, and where it knows nothing, for less.
+Set MEMKIT_TALKS, MEMKIT_LOCOMO and MEMKIT_REAL. A bank holds words as they were said, and a fit has the signals that
+the shipped weights use. No row is of what its fit saw: talks are found by weights that never saw their author, one
+persona of RealMem was left out, and LoCoMo shaped nothing. Fitted with MiniLM alone, which knows English and little of
+the others: where an embedder knows all that is said, meaning counts for more, and where it knows nothing, for less.
 """
 
 from __future__ import annotations
@@ -12,141 +13,228 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memkit.embedders import make_embedder
 from memkit.models import MemoryRecord
-from memkit.retrieval import DEFAULT, SIGNALS, BankIndex, Query, RankerWeights, embed_text, features
-from memkit_train.ranker.fit import RankExample, as_vector, fit_pulled, loss_of, recall_at
+from memkit.retrieval import DEFAULT, SIGNALS, BankIndex, Query, embed_text, features
+from memkit.text.passages import windows
+from memkit_train.ranker import fit
+from memkit_train.ranker.fit import RankExample, as_vector
+from tests.bench._real_sets import read_rows
 from tests.bench._real_talks import Talk, is_relevant, records_of, talks
 from tests.bench._table import Row
 
+EMBEDDERS = ("hash", "minilm")
 PULL, PULLS = 3.0, (1.0, 3.0, 10.0, 30.0)
-"""How strongly the fit is pulled towards the weights before it: of these, what explains left-out authors best."""
+"""How strongly a fit is pulled towards the shipped weights: of these, what explains left-out authors best."""
+FIRST = 5
+"""Places that the fit to single turns fills, where another fills those behind."""
 _USED = np.array([name in dict(DEFAULT.values) for name in SIGNALS], dtype=np.float64)
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question: whose, in which part, and which turn each row is of."""
+
+    part: str
+    author: str
+    example: RankExample
+    turns: tuple[str, ...]
+    evidence: int
+    """Turns that hold it; some may not be there yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    first: Floats
+    behind: Floats | None = None
+
+    def order(self, signals: Floats) -> list[int]:
+        best = np.argsort(-(signals @ self.first), kind="stable").tolist()
+        if self.behind is None:
+            return best
+        rest = np.argsort(-(signals @ self.behind), kind="stable").tolist()
+        return [*best[:FIRST], *(one for one in rest if one not in set(best[:FIRST]))]
 
 
 def run(*, full: bool = False) -> list[Row]:
-    found = talks()
-    of = {name: list(_of_talks(name, found)) for name in ("hash", "minilm")}
-    taught = [one for _, one in of["minilm"]]
-    rows = [_told(taught), *_pulls(taught)]
-    left_out = _by_author(taught)
-    for name, asked in of.items():
-        for english in (True, False):
-            what = f"{name}, {'English' if english else 'other languages'}, an author left out"
-            rows += _found(what, [one for talk, one in asked if talk.english == english], left_out)
+    found, rows = talks(), list[Row]()
+    asked = {name: list(_of_talks(name, found)) for name in EMBEDDERS}
+    taught = [one for one in asked["minilm"] if one.example.teaches]
+    rows += _pulls(taught)
+    people: list[Asked] = []
+    if os.environ.get("MEMKIT_REAL"):
+        people = list(_of_realmem("minilm"))
+        left_out = people[0].author
+        asked["minilm"] += [one for one in people if one.author == left_out]
+        asked["hash"] += list(_of_realmem("hash", most=1))
+        people = [one for one in people if one.author != left_out and one.example.teaches]
     if os.environ.get("MEMKIT_LOCOMO"):
-        for name in of:
-            rows += _on_locomo(name, _fitted(taught))
+        for name in EMBEDDERS:
+            asked[name] += list(_of_locomo(name))
+    authors = sorted({one.author for one in taught})
+    for name, rankings in _rankings(taught, people, authors).items():
+        for embedder in EMBEDDERS:
+            rows += _found(f"{name}, {embedder}", asked[embedder], rankings)
     return rows
 
 
-def _told(asked: Sequence[RankExample]) -> Row:
-    fitted = dict(_fitted(asked).values)
-    told = ", ".join(f"{name} {fitted.get(name, 0.0):.2f} ({value:g})" for name, value in DEFAULT.values)
-    return Row("weights fitted to all talks (and shipped)", float(len(fitted)), "", "", True, told)
+def _rankings(
+    taught: Sequence[Asked], people: Sequence[Asked], authors: Sequence[str]
+) -> Mapping[str, Mapping[str, Ranking]]:
+    """Name → the ranking for each author of a talk, fitted without him; "" for everything else."""
+    shipped = Ranking(as_vector(DEFAULT))
+    rng = np.random.default_rng(0)
+    chosen = [people[at] for at in rng.permutation(len(people))[: len(taught)]]
+    by: dict[str, dict[str, Ranking]] = {"shipped": dict.fromkeys([*authors, ""], shipped)}
+    for author in [*authors, ""]:
+        rest = [one for one in taught if one.author != author]
+        turns = _fitted(rest)
+        by.setdefault("fitted to talks", {})[author] = Ranking(turns)
+        if chosen:
+            both = _fitted([*rest, *chosen])
+            by.setdefault("fitted to talks and RealMem", {})[author] = Ranking(both)
+            by.setdefault(f"the first {FIRST} by the one, the rest by the other", {})[author] = Ranking(turns, both)
+    return by
 
 
-def _fitted(asked: Sequence[RankExample], pull: float = PULL) -> RankerWeights:
-    """As large in sum as the ones before: a score goes on to mean what it meant."""
-    fit = fit_pulled(asked, pull, prior=DEFAULT, name="fitted")
-    size = float(np.abs(as_vector(DEFAULT)).sum())
-    return RankerWeights.of("fitted", {name: value * size for name, value in fit.values})
+def _fitted(taught: Sequence[Asked], pull: float = PULL) -> Floats:
+    return fit._fit(fit._Lists([one.example for one in taught]), as_vector(DEFAULT), pull)
 
 
-def _pulls(asked: Sequence[RankExample]) -> Iterator[Row]:
-    losses = dict[float, float]()
-    for pull in PULLS:
-        losses[pull] = float(np.mean([loss for loss in _losses(asked, pull)]))
-    before = float(np.mean([loss for loss in _losses(asked, None)]))
+def _pulls(taught: Sequence[Asked]) -> Iterator[Row]:
+    losses = {pull: float(np.mean(list(_losses(taught, pull)))) for pull in PULLS}
+    before = float(np.mean(list(_losses(taught, None))))
     best = min(losses, key=lambda one: losses[one])
     told = ", ".join(f"{pull:g}: {loss:.4f}" for pull, loss in losses.items())
-    yield Row(
-        "pull that explains left-out authors best", best, "", f"{PULL:g}", best == PULL, f"{told}; before {before:.4f}"
-    )
+    note = f"loss by pull {told}; shipped {before:.4f}"
+    yield Row("pull that explains left-out authors best", best, "", f"{PULL:g}", best == PULL, note)
+    vector = _fitted(taught)
+    size = float(np.abs(as_vector(DEFAULT)).sum() / np.abs(vector).sum())
+    told = ", ".join(f"{name} {size * vector[SIGNALS.index(name)]:.2f} ({value:g})" for name, value in DEFAULT.values)
+    yield Row("signals of the fit to talks", float(np.count_nonzero(vector)), "", "", True, f"beside shipped: {told}")
 
 
-def _losses(asked: Sequence[RankExample], pull: float | None) -> Iterator[float]:
-    for author in _authors(asked):
-        rest = [one for one in asked if one.user != author and one.teaches]
-        own = [one for one in asked if one.user == author and one.teaches]
-        weights = DEFAULT if pull is None else _fitted(rest, pull)
-        yield from [loss_of(weights, own, rest)] * len(own)
+def _losses(taught: Sequence[Asked], pull: float | None) -> Iterator[Floats]:
+    """Of every question by weights that never saw its author; the shipped ones as sharp as explains the others best."""
+    for author in sorted({one.author for one in taught}):
+        rest = [one for one in taught if one.author != author]
+        lists = fit._Lists([one.example for one in taught if one.author == author])
+        if pull is None:
+            vector = as_vector(DEFAULT) * fit._temperature(
+                fit._Lists([one.example for one in rest]), as_vector(DEFAULT)
+            )
+        else:
+            vector = _fitted(rest, pull)
+        yield from lists.losses(vector)
 
 
-def _by_author(asked: Sequence[RankExample]) -> dict[str, RankerWeights]:
-    return {author: _fitted([one for one in asked if one.user != author]) for author in _authors(asked)}
+def _found(name: str, asked: Sequence[Asked], rankings: Mapping[str, Ranking]) -> Iterator[Row]:
+    for part in dict.fromkeys(one.part for one in asked):
+        recalls = list[list[float]]()
+        depths = (1, 10, 30) if part.startswith("RealMem") else (1, 5, 10)
+        for one in asked:
+            if one.part == part:
+                order = rankings.get(one.author, rankings[""]).order(one.example.signals)
+                recalls.append([_recall(one, order, k) for k in depths])
+        means = [f"{100 * value:.1f}" for value in np.mean(recalls, axis=0).tolist()]
+        told = ", ".join(f"@{k} {value}" for k, value in zip(depths, means, strict=True))
+        yield Row(f"{part}: {name}", float(means[1]), "%", "", True, f"{told}; n={len(recalls)}")
 
 
-def _authors(asked: Sequence[RankExample]) -> list[str]:
-    return sorted({one.user for one in asked})
+def _recall(one: Asked, order: Sequence[int], k: int) -> float:
+    """Of the turns with evidence, those among the first `k` turns; in a talk, whether any is."""
+    right = {one.turns[at] for at in np.flatnonzero(one.example.relevant).tolist()}
+    best = list(dict.fromkeys(one.turns[at] for at in order))[:k]
+    return len(right.intersection(best)) / one.evidence if one.evidence else float(not right.isdisjoint(best))
 
 
-def _found(name: str, asked: Sequence[RankExample], fitted: dict[str, RankerWeights]) -> Iterator[Row]:
-    for k in (1, 3, 10):
-        now = _share([_first(fitted[one.user], one) < k for one in asked])
-        before = _share([_first(DEFAULT, one) < k for one in asked])
-        bar = f">= {before:.2f} - 1" if k < 10 else f">= {before:.2f}, the weights before"
-        yield Row(
-            f"{name}: evidence@{k}", now, "%", bar, now >= before - (k < 10), f"before {before:.1f}, n={len(asked)}"
-        )
+# ---- the sets --------------------------------------------------------------------------------------------------------
 
 
-def _first(weights: RankerWeights, one: RankExample) -> int:
-    """How many rows come before the first right one."""
-    order = np.argsort(-(one.signals @ as_vector(weights)), kind="stable")
-    return int(np.argmax(one.relevant[order])) if one.relevant.any() else len(order)
-
-
-def _share(values: Sequence[bool]) -> float:
-    return 100 * sum(values) / max(len(values), 1)
-
-
-def _of_talks(name: str, found: Sequence[Talk]) -> Iterator[tuple[Talk, RankExample]]:
+def _of_talks(name: str, found: Sequence[Talk]) -> Iterator[Asked]:
     embedder = make_embedder(name)
     for talk in found:
         records = records_of(talk)
         index = BankIndex.build(records, embedder.embed([embed_text(record) for record in records]))
         words = {turn["id"]: turn["content"] for turn in talk.turns}
+        part = f"talks, {'English' if talk.english else 'other languages'}"
+        ids = tuple(record.id for record in index.records)
         asked = [question for question in talk.questions if question["answer"] is not None]
         for question, vector in zip(asked, embedder.embed([one["question"] for one in asked]), strict=True):
-            right = [is_relevant(record.text, question, words) for record in index.records]
-            signals = features(index, Query(question["question"], vector)) * _USED
-            yield talk, RankExample(talk.name[:2], signals, np.array(right))
+            right = np.array([is_relevant(record.text, question, words) for record in index.records])
+            yield Asked(part, talk.name[:2], _example(talk.name, index, question, vector, right), ids, 0)
 
 
-def _on_locomo(name: str, fitted: RankerWeights) -> Iterator[Row]:
-    """Which shaped nothing: recall of the evidence among the first ten."""
-    embedder, before, now = make_embedder(name), list[float](), list[float]()
+def _of_realmem(name: str, most: int | None = None) -> Iterator[Asked]:
+    """Each question over what was said up to the session that it comes after."""
+    embedder, rows = make_embedder(name), read_rows("realmem_dev.jsonl")
+    for person in list(dict.fromkeys(row["conversation"] for row in rows))[:most]:
+        own = [row for row in rows if row["conversation"] == person]
+        turns = [row for row in own if "content" in row]
+        records = list(_windows(turns))
+        vectors = np.array(embedder.embed([embed_text(record) for record in records]))
+        sessions = list(dict.fromkeys(turn["session"] for turn in turns))
+        asked = [row for row in own if "question" in row]
+        known = dict(zip((row["id"] for row in asked), embedder.embed([row["question"] for row in asked]), strict=True))
+        for question in asked:
+            upto = set(sessions[: sessions.index(question["after"]) + 1])
+            at = [place for place, record in enumerate(records) if record.session_id in upto]
+            index = BankIndex.build([records[place] for place in at], vectors[at])
+            ids = tuple(record.source_turns[0] for record in index.records)
+            right = np.array([one in question["evidence"] for one in ids])
+            if right.any():
+                example = _example(person, index, question, known[question["id"]], right)
+                yield Asked("RealMem, a persona left out", person, example, ids, len(question["evidence"]))
+
+
+def _windows(turns: Sequence[Mapping[str, Any]]) -> Iterator[MemoryRecord]:
+    for seq, turn in enumerate(turns, start=1):
+        for number, window in enumerate(windows(turn["content"])):
+            yield MemoryRecord(
+                id=f"{turn['id']}.{number}",
+                text=window,
+                kind="turn",
+                origin=turn["role"],
+                speaker="" if turn["role"] == "user" else turn["role"],
+                session_id=turn["session"],
+                source_turns=(turn["id"],),
+                at=datetime.fromisoformat(turn["at"]),
+                seq=seq,
+            )
+
+
+def _of_locomo(name: str) -> Iterator[Asked]:
+    embedder = make_embedder(name)
     for talk in json.loads(Path(os.environ["MEMKIT_LOCOMO"]).read_text("utf-8")):
         records = list(_said(talk["conversation"]))
         index = BankIndex.build(records, embedder.embed([embed_text(record) for record in records]))
-        ids = [record.id for record in index.records]
+        ids = tuple(record.id for record in index.records)
         asked = [one for one in talk["qa"] if one.get("category") != 5 and set(one.get("evidence", ())) & set(ids)]
         for question, vector in zip(asked, embedder.embed([one["question"] for one in asked]), strict=True):
             right = np.array([one in question["evidence"] for one in ids])
-            example = RankExample("", features(index, Query(question["question"], vector)), right)
-            before.append(100 * recall_at(DEFAULT, example))
-            now.append(100 * recall_at(fitted, example))
-    gain = np.array(now) - np.array(before)
-    low = float(gain.mean() - 1.96 * gain.std() / len(gain) ** 0.5)
-    note = f"before {np.mean(before):.1f}; at least {low:+.1f}, n={len(now)}"
-    yield Row(f"LoCoMo, words alone, {name}: evidence recall@10", float(np.mean(now)), "%", "> before", low > 0, note)
+            example = _example("", index, question, vector, right)
+            yield Asked("LoCoMo", "", example, ids, len(set(question["evidence"]) & set(ids)))
 
 
-def _said(talk: dict[str, object]) -> Iterator[MemoryRecord]:
+def _said(talk: Mapping[str, Any]) -> Iterator[MemoryRecord]:
     sessions = sorted(
         (key for key in talk if re.fullmatch(r"session_\d+", key)), key=lambda key: int(key.split("_")[1])
     )
     seq = 0
     for session in sessions:
         at = datetime.strptime(str(talk[session + "_date_time"]), "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
-        for turn in talk[session]:  # pyright: ignore[reportGeneralTypeIssues]
+        for turn in talk[session]:
             seq += 1
             yield MemoryRecord(
                 id=turn["dia_id"],
@@ -159,3 +247,7 @@ def _said(talk: dict[str, object]) -> Iterator[MemoryRecord]:
                 at=at,
                 seq=seq,
             )
+
+
+def _example(user: str, index: BankIndex, question: Mapping[str, Any], vector: Any, right: Any) -> RankExample:
+    return RankExample(user, features(index, Query(question["question"], vector)) * _USED, right)
