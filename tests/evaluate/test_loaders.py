@@ -1,4 +1,4 @@
-"""PublishedTable formats, their dirt, and complaints that name the line."""
+"""Published formats, their dirt, and complaints that name the line."""
 
 from __future__ import annotations
 
