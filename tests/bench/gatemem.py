@@ -8,11 +8,13 @@ names, else to that of its speaker. What a turn asks to be deleted is forgotten 
 such a grant in some space, else what they said themselves; what it says besides is kept. What the checkpoints expect is
 looked at for the verdict alone. It tells those leaks apart that the set itself asks for: of a string that a utility
 question of the same episode must be told (where it is about who may know: that the same asker must be told, or said).
-"""
+
+Set MEMKIT_REAL, the folder that holds `gatemem`."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
 from collections import Counter, defaultdict
@@ -28,7 +30,6 @@ from memkit.errors import NotAllowed, NotFound
 from memkit.principal import SpaceMemory
 from tests.bench._table import Row
 
-DATA = Path(__file__).parents[3] / "shared/data/real/gatemem"
 SETS = ("office", "education")
 KINDS = {"privacy": "privacy", "safety": "forgetting", "utility": "utility"}
 APP = "the app"
@@ -40,9 +41,9 @@ _NO_STRINGS = {"yes", "no"}
 def run(full: bool = False, runs: int = 100) -> list[Row]:
     """runs: how many episodes of each set, at most."""
     rows = list[Row]()
+    if not os.environ.get("MEMKIT_REAL"):
+        return [Row("MEMKIT_REAL is not set: nothing was asked", None, "", "must run", False)]
     for name in SETS:
-        if not DATA.is_dir():
-            return [Row(f"{name}: the set is not there", 0, "", f"{DATA}", False)]
         free, ruled, asked, said = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
         for episode, checks in islice(_episodes(name), runs):
             with tempfile.TemporaryDirectory() as folder:
@@ -82,11 +83,11 @@ def _rows(name: str, free: Counter[str], ruled: Counter[str], asked: Counter[str
 
 
 def _episodes(name: str) -> Iterator[tuple[Any, list[Any]]]:
-    checks = defaultdict[str, list[Any]](list)
-    for line in (DATA / f"{name}_checkpoints.jsonl").read_text().splitlines():
+    checks, data = defaultdict[str, list[Any]](list), Path(os.environ["MEMKIT_REAL"]) / "gatemem"
+    for line in (data / f"{name}_checkpoints.jsonl").read_text().splitlines():
         one = json.loads(line)
         checks[one["episode_id"]].append(one)
-    for line in (DATA / f"{name}_episodes.jsonl").read_text().splitlines():
+    for line in (data / f"{name}_episodes.jsonl").read_text().splitlines():
         episode = json.loads(line)
         yield episode, checks[episode["episode_id"]]
 
