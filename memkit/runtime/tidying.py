@@ -1,7 +1,7 @@
 """A store tidied at rest: bank by bank, each decision one commit that holds only where nobody wrote meanwhile.
 
 A decision of the manager is logged as any other, under the memory and revision that it is about, so that nothing is
-asked twice; what it changed has the cause `tidy`."""
+asked twice; what it changed has the cause `tidy:` and the name of the pass, for several machines may tidy at once."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("memkit")
 
 CAUSE = "tidy"
-_PASS = re.compile(r"z_(\d{1,18})_(\d{1,18})")
+_PASS = re.compile(r"(z_\w{1,64})_(\d{1,18})_(\d{1,18})")
 _AT_ONCE = 200
 """Words that are let go in one commit."""
 
 
 @dataclass(slots=True)
 class _Pass:
+    id: str
     budget: int | None
     stops: Callable[[], bool]
     asked: int = 0
@@ -61,13 +62,13 @@ def tidy(
     journal = runtime.journal
     banks = [bank for bank, _ in journal.user_banks(user_id)] if agent_id is None else [Bank(user_id, agent_id)]
     before = journal.count_live(user_id=user_id)
-    done = _Pass(budget, stops)
+    done = _Pass(runtime.ids.new("z"), budget, stops)
     for bank in banks:
         _let_words_go(runtime, bank, done)
         _settle_facts(runtime, bank, done)
         _distil_runs(runtime, bank, done)
     return TidyResult(
-        trace_id=_trace_id(done.ops),
+        trace_id=f"{done.id}_{done.ops[0].seq}_{done.ops[-1].seq}" if done.ops else "",
         ops=tuple(done.ops),
         asked=done.asked,
         left=done.left,
@@ -77,15 +78,11 @@ def tidy(
     )
 
 
-def _trace_id(ops: Sequence[Op]) -> str:
-    return f"z_{ops[0].seq}_{ops[-1].seq}" if ops else ""
-
-
 def ops_of(runtime: Runtime, user_id: str, trace_id: str) -> list[Op]:
     """What a pass did."""
-    named = _PASS.fullmatch(trace_id)
-    span = (0, 0) if named is None else (int(named[1]), int(named[2]))
-    found = [op for op in runtime.journal.ops(user_id=user_id, after=span[0] - 1, upto=span[1]) if op.cause == CAUSE]
+    name, first, last = named.groups() if (named := _PASS.fullmatch(trace_id)) else ("", 1, 0)
+    within = runtime.journal.ops(user_id=user_id, after=int(first) - 1, upto=int(last))
+    found = [op for op in within if op.cause == f"{CAUSE}:{name}"]
     if not found:
         raise NotFound(
             f"no pass of tidy {trace_id} for this user",
@@ -103,7 +100,8 @@ def _let_words_go(runtime: Runtime, bank: Bank, done: _Pass) -> None:
     pairs = iter(said_again(rows, runtime.clock.now()))
     while some := list(itertools.islice(pairs, _AT_ONCE)):
         try:
-            done.ops += _apply(runtime, bank, [draft for pair in some for draft in pair.drafts()])
+            drafts = [draft for pair in some for draft in pair.drafts()]
+            done.ops += _apply(runtime, bank, done.id, drafts, runtime.ids.new("z"))
         except (Conflict, NotFound):
             return  # somebody ended or changed some of them meanwhile: the next pass looks again
 
@@ -213,7 +211,7 @@ def _decide(
     records = _records(runtime, bank, record, decided)
     try:
         if decided.drafts:
-            done.ops += _apply(runtime, bank, decided.drafts, _decision_id(record), records, epoch)
+            done.ops += _apply(runtime, bank, done.id, decided.drafts, _decision_id(record), records, epoch)
         else:
             runtime.journal.record(*records, epoch=epoch)
     except (Conflict, NotFound, OpRejected):
@@ -234,17 +232,18 @@ def _records(runtime: Runtime, bank: Bank, about: MemoryRecord, decided: Decided
 def _apply(
     runtime: Runtime,
     bank: Bank,
+    named: str,
     drafts: Sequence[OpDraft],
-    decision_id: str | None = None,
+    decision_id: str,
     decisions: Sequence[DecisionRecord] = (),
     epoch: int | None = None,
 ) -> list[Op]:
     ops = runtime.journal.apply(
         bank,
         drafts,
-        decision_id=decision_id or runtime.ids.new("z"),
+        decision_id=decision_id,
         at=runtime.clock.now(),
-        cause=CAUSE,
+        cause=f"{CAUSE}:{named}",
         decisions=decisions,
         epoch=epoch,
     )

@@ -125,4 +125,5 @@ def _how_it_ended(journal: Journal, user_id: str, writes: list[Op]) -> str:
         return "what it led to is no longer there"
     by = {"undo": "an undo", "api": "a call of the app or a person", "expire": "its end date", "decision": "a decision"}
     by |= {"tidy": "tidying (merged into another, or settled)"}
-    return f"what it led to was ended by {by.get(last[0].cause, last[0].cause)} on {last[0].recorded_at:%Y-%m-%d}"
+    cause = last[0].cause.partition(":")[0]
+    return f"what it led to was ended by {by.get(cause, cause)} on {last[0].recorded_at:%Y-%m-%d}"
