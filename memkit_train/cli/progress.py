@@ -76,7 +76,7 @@ def _bars() -> Generator[Tick]:
 
 
 def _lines() -> Tick:
-    began: dict[str, float] = {}
+    began: dict[str, tuple[float, int]] = {}
     said: dict[str, float] = {}
     reached: dict[str, int] = {}
 
@@ -85,13 +85,13 @@ def _lines() -> Tick:
         if done < reached.get(stage, 0):  # the same again, from the start
             del began[stage], said[stage]
         reached[stage] = done
-        start = began.setdefault(stage, now)
+        start, first = began.setdefault(stage, (now, done))
         due = stage not in said or (done and now - said[stage] >= _EVERY_S)
         if not due and done < total and _SHARES[0] not in metrics:
             return
         said[stage] = now
-        tells = _TELLING * total <= done < total
-        left = f", about {(now - start) / done * (total - done):.0f} s left" if tells else ""
+        tells = max(first + 1, _TELLING * total) <= done < total
+        left = f", about {(now - start) / (done - first) * (total - done):.0f} s left" if tells else ""
         note = pick_metrics(metrics)
         show.err.print(f"{stage} {done}/{total}{f', {note}' if note else ''}{left}")
 
