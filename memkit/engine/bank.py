@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from memkit.engine.core import core
 from memkit.models import Kind, MemoryRecord, Op, Turn
 from memkit.ops import BankState
-from memkit.retrieval import BankIndex, Query, RankerWeights, Scored, embed_text, rank
+from memkit.retrieval import TO_MANAGERS, BankIndex, Query, RankerWeights, Scored, embed_text, rank
 from memkit.seams.embedder import Embedder, embed_queries
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class LiveBank:
             Query(text=text, vector=vector, k=k, kinds=tuple(kinds), now=now)
             for text, vector in zip(texts, vectors, strict=True)
         )
-        return [rank(self.index, query, weights) if weights else rank(self.index, query) for query in queries]
+        return [rank(self.index, query, weights or TO_MANAGERS) for query in queries]
 
 
 def _updated(

@@ -15,7 +15,7 @@ from memkit.engine.bank import LiveBank
 from memkit.engine.big_bank import BigBank
 from memkit.models import MemoryRecord, Turn
 from memkit.ops import EDITION
-from memkit.retrieval import RANKINGS, RankerWeights, Scored
+from memkit.retrieval import RANKINGS, TO_MANAGERS, RankerWeights, Scored
 from memkit.roles import Shown
 from memkit.roles.layout import CONTEXT_CHARS, memory_line
 from memkit.roles.recalled import strip_recalled
@@ -38,7 +38,7 @@ class Shortlist:
         edition: int = EDITION,
     ) -> None:
         self._earlier, self._embedder, self._now = tuple(earlier), embedder, now
-        self._weights = weights or RANKINGS[1 if edition < 6 else 2][0]
+        self._weights = weights or (RANKINGS[1][0] if edition < 6 else TO_MANAGERS)
         self._edition = edition
         self._brought: list[Scored] | None = None
         self._always: list[Scored] | None = None

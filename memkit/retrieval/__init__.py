@@ -9,16 +9,16 @@ from memkit.retrieval.index import BankIndex
 from memkit.retrieval.query import Query
 from memkit.retrieval.rank import Scored, rank
 from memkit.retrieval.signals import SIGNALS, SIGNALS_VERSION, features
-from memkit.retrieval.weights import DEFAULT, FACTS_FIRST, RANKINGS, RankerWeights
+from memkit.retrieval.weights import DEFAULT, RANKINGS, TO_MANAGERS, RankerWeights
 from memkit.retrieval.why import why
 from memkit.text.words import embed_text
 
 __all__ = [
     "DEFAULT",
-    "FACTS_FIRST",
     "RANKINGS",
     "SIGNALS",
     "SIGNALS_VERSION",
+    "TO_MANAGERS",
     "BankIndex",
     "ContextItem",
     "Query",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +12,7 @@ from memkit.models import MemoryRecord, micros
 from memkit.retrieval.index import BankIndex, Floats
 from memkit.retrieval.query import ParsedQuery, Query, read_query
 from memkit.retrieval.signals import SIGNALS, signal_columns, zeros
-from memkit.retrieval.weights import DEFAULT, RankerWeights
+from memkit.retrieval.weights import DEFAULT, FIRST, RankerWeights
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,12 @@ def rank(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> li
         return []
     asked = read_query(query, in_any_language=weights.signals != "signals/1")
     columns = signal_columns(index, query, asked, weights.signals)
-    score = score_columns(columns, weights, len(index))
+    score = score_columns(columns, weights.values, len(index))
     admitted = _mask(index, query).nonzero()[0]
-    chosen = admitted[_best(score[admitted], query.k)]
+    if weights.behind and min(query.k, len(admitted)) > FIRST:
+        chosen = _in_two_parts(score, score_columns(columns, weights.behind, len(index)), admitted, query.k)
+    else:
+        chosen = admitted[_best(score[admitted], query.k)]
     signals = _signals(columns, chosen, len(index))
     return [
         Scored(record, value, own, asked, cosine)
@@ -50,6 +54,15 @@ def rank(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> li
             strict=True,
         )
     ]
+
+
+def _in_two_parts(score: Floats, behind: Floats, admitted: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """The first rows by `score`, those behind them by the other; `score` goes on falling with these."""
+    best = _best(score[admitted], FIRST)
+    first, left = admitted[best], np.delete(admitted, best)
+    rest = left[_best(behind[left], k - FIRST)]
+    score[rest] = score[first[-1]] + behind[rest] - behind[rest[0]]
+    return np.concatenate([first, rest])
 
 
 def _cosines(index: BankIndex, query: Query, chosen: NDArray[np.int64]) -> list[float]:
@@ -68,10 +81,10 @@ def _signals(columns: dict[str, Floats], chosen: NDArray[np.int64], rows: int) -
     return out
 
 
-def score_columns(columns: dict[str, Floats], weights: RankerWeights, rows: int) -> Floats:
+def score_columns(columns: dict[str, Floats], weights: Sequence[tuple[str, float]], rows: int) -> Floats:
     """Summed column by column, in the order of the weights: a matrix product would round by row position."""
     score, nothing = np.zeros(rows), zeros(rows)
-    for name, weight in weights.values:
+    for name, weight in weights:
         if (column := columns[name]) is not nothing:
             score += weight * column
     return score

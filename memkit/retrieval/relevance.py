@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memkit.retrieval.rank import Scored
+from memkit.retrieval.weights import TO_MANAGERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Calibration:
     """Where no memory reaches this, nothing that was ever said bears on the question. 0 for embedders that know no
     meanings: that no word is shared is no proof."""
     of_best: float = 0.0
-    """What has less than this share of the best row's score fills a block up, and no more."""
+    """What fits less than this share of the best fills a block up, and no more."""
 
     def relevance(self, one: Scored) -> float:
         signals = one.signals
@@ -42,13 +43,18 @@ class Calibration:
         """What of the best rows bears on the question."""
         if all(self.relevance(one) < self.nothing_bears for one in scored):
             return []
-        best = max(one.score for one in scored)
-        return [one for one in scored if best <= 0 or one.score >= self.of_best * best]
+        fits = [_fit(one) for one in scored]
+        return [one for one, fit in zip(scored, fits, strict=True) if fit >= self.of_best * max(fits)]
+
+
+def _fit(one: Scored) -> float:
+    """By the weights that were set by hand: those that are fitted to order rows count for more who speaks, and how."""
+    return max(sum(weight * one.signals.get(name, 0.0) for name, weight in TO_MANAGERS.values), 0.0)
 
 
 CALIBRATIONS = {
     "hash": Calibration(cosine=4.17, alone=3.78, exchange=2.57, bias=-4.77),
-    "minilm": Calibration(cosine=4.91, alone=3.95, exchange=2.46, bias=-5.78, nothing_bears=0.022, of_best=0.4),
+    "minilm": Calibration(cosine=4.91, alone=3.95, exchange=2.46, bias=-5.78, nothing_bears=0.022, of_best=0.42),
     "": Calibration(cosine=0.0, alone=5.57, exchange=2.78, bias=-4.57),
 }
 """By the name of the embedder; "" for every other one, whose cosines are not known."""

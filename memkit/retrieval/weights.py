@@ -1,5 +1,6 @@
-"""Ranker weights: a number per signal. A value like any other: it has a digest, goes to JSON and back, and is logged
-with every decision, so that a learned ranker can be promoted, compared and rolled back."""
+"""Ranker weights: a number per signal, or two, one for the first places and one for those behind. A value like any
+other: it has a digest, goes to JSON and back, and is logged with every decision, so that a learned ranker can be
+promoted, compared and rolled back."""
 
 from __future__ import annotations
 
@@ -14,7 +15,11 @@ from memkit.errors import InvalidConfig
 from memkit.models import JSON, digest
 from memkit.retrieval.signals import SIGNALS, SIGNALS_VERSION, VERSIONS
 
-FORMAT = "memkit-ranker/1"
+FORMAT, FORMAT_OF_TWO = "memkit-ranker/1", "memkit-ranker/2"
+"""Of weights in one part, and in two, which earlier versions cannot read."""
+FIRST = 7
+"""Places that are filled by the first half of the weights, where there are two: a question for one thing is answered
+there, and what is asked about at length behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,8 @@ class RankerWeights:
     name: str
     values: tuple[tuple[str, float], ...]
     """(signal, weight), in the order of `SIGNALS`, zeros left out."""
+    behind: tuple[tuple[str, float], ...] = ()
+    """By what the rows behind the first `FIRST` are ordered; none: by `values`, too."""
     signals: str = SIGNALS_VERSION
     """Version of the signals that these weights were made for."""
     note: str = ""
@@ -29,26 +36,32 @@ class RankerWeights:
 
     @classmethod
     def of(
-        cls, name: str, values: Mapping[str, float], note: str = "", signals: str = SIGNALS_VERSION
+        cls,
+        name: str,
+        values: Mapping[str, float],
+        note: str = "",
+        signals: str = SIGNALS_VERSION,
+        behind: Mapping[str, float] | None = None,
     ) -> RankerWeights:
-        unknown = sorted(set(values) - set(SIGNALS))
-        if unknown:
-            raise _invalid(f"unknown signals: {', '.join(unknown)}", f"{SIGNALS_VERSION} has {', '.join(SIGNALS)}")
-        if not all(_is_number(value) and math.isfinite(value) for value in values.values()):
-            raise _invalid("a weight is not a finite number", "scores would be lost")
-        kept = tuple((signal, float(values[signal])) for signal in SIGNALS if values.get(signal))
-        return cls(name, kept, signals, note)
+        return cls(name, _in_order(values), _in_order(behind or {}), signals, note)
 
     @property
     def digest(self) -> str:
-        return digest({"format": FORMAT, "signals": self.signals, "values": [list(pair) for pair in self.values]})
+        halves = {"values": self.values, "behind": self.behind} if self.behind else {"values": self.values}
+        told = {name: [list(pair) for pair in half] for name, half in halves.items()}
+        return digest({"format": self.format, "signals": self.signals, **told})
+
+    @property
+    def format(self) -> str:
+        return FORMAT_OF_TWO if self.behind else FORMAT
 
     def to_json(self) -> JSON:
         return {
-            "format": FORMAT,
+            "format": self.format,
             "name": self.name,
             "signals": self.signals,
             "values": dict(self.values),
+            **({"behind": dict(self.behind)} if self.behind else {}),
             "note": self.note,
             "digest": self.digest,
         }
@@ -56,17 +69,13 @@ class RankerWeights:
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> RankerWeights:
         """The weights, checked: format, signals, finite numbers, and the digest where one is recorded."""
-        if raw.get("format") != FORMAT:
-            raise _invalid(f"the format is {raw.get('format')!r}", f"this memkit reads {FORMAT}")
+        if raw.get("format") not in (FORMAT, FORMAT_OF_TWO):
+            raise _invalid(f"the format is {raw.get('format')!r}", f"this memkit reads {FORMAT} and {FORMAT_OF_TWO}")
         if raw.get("signals") not in VERSIONS:
             raise _invalid(f"it was made for {raw.get('signals')!r}", f"this memkit computes {', '.join(VERSIONS)}")
-        values = raw.get("values")
-        if not isinstance(values, Mapping):
-            raise _invalid("values is no mapping", "the file is damaged")
-        given = cast("Mapping[str, Any]", values)
-        if not all(_is_number(value) for value in given.values()):
-            raise _invalid("a weight is no number", "the file is damaged")
-        weights = cls.of(str(raw.get("name", "")), given, str(raw.get("note", "")), str(raw["signals"]))
+        values, behind = _mapping(raw.get("values"), "values"), _mapping(raw.get("behind", {}), "behind")
+        name, note = str(raw.get("name", "")), str(raw.get("note", ""))
+        weights = cls.of(name, values, note, str(raw["signals"]), behind)
         if raw.get("digest") not in (None, weights.digest):
             raise _invalid("its digest does not fit its values", "the file was changed after it was written")
         return weights
@@ -85,6 +94,21 @@ class RankerWeights:
         return cls.from_json(cast("dict[str, Any]", raw))
 
 
+def _in_order(values: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    unknown = sorted(set(values) - set(SIGNALS))
+    if unknown:
+        raise _invalid(f"unknown signals: {', '.join(unknown)}", f"{SIGNALS_VERSION} has {', '.join(SIGNALS)}")
+    if not all(_is_number(value) and math.isfinite(value) for value in values.values()):
+        raise _invalid("a weight is not a finite number", "scores would be lost")
+    return tuple((signal, float(values[signal])) for signal in SIGNALS if values.get(signal))
+
+
+def _mapping(raw: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(raw, Mapping):
+        raise _invalid(f"{name} is no mapping", "the file is damaged")
+    return cast("Mapping[str, Any]", raw)
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -95,7 +119,7 @@ def _invalid(what: str, why: str) -> InvalidConfig:
     )
 
 
-_FIRST = RankerWeights.of(
+_BY_HAND = RankerWeights.of(
     "default/1",
     {
         "words": 0.30,
@@ -121,15 +145,68 @@ _FIRST = RankerWeights.of(
     note="set by hand from what is generally known of conversational search; fitted to no data set",
     signals="signals/1",
 )
-DEFAULT = RankerWeights.of(
+TO_MANAGERS = RankerWeights.of(
     "default/2",
-    {**dict(_FIRST.values), "asker": 0.1},
+    {**dict(_BY_HAND.values), "asker": 0.1},
     note="as default/1, and what a user said stands above what an assistant answered; set on the talks and RealMem",
 )
-_FACTS = "for facts that a language model wrote: they say who, when and what is so by now, in one sentence"
-FACTS_FIRST = RankerWeights.of("facts-first/2", {**dict(DEFAULT.values), "fact": 0.2}, note=_FACTS)
+"""By what managers are shown memories: decisions are replayed, so it stays."""
+DEFAULT = RankerWeights.of(
+    "default/3",
+    {
+        "words": 0.22,
+        "meaning": 0.177,
+        "coverage_1": 0.044,
+        "coverage_2": 0.06,
+        "before_1": 0.049,
+        "after_1": 0.013,
+        "replies": 0.027,
+        "session": 0.102,
+        "speaker": 0.094,
+        "asker": 0.126,
+        "in_time": 0.103,
+        "near_time": 0.032,
+        "tells_time": 0.11,
+        "tells_number": 0.137,
+        "length": 0.084,
+        "question": -0.069,
+        "recent": 0.061,
+        "latest": 0.126,
+        "trust": 0.047,
+    },
+    behind={
+        "words": 0.101,
+        "meaning": 0.193,
+        "coverage_1": 0.041,
+        "coverage_2": 0.069,
+        "before_1": -0.069,
+        "after_1": 0.06,
+        "session": 0.34,
+        "speaker": 0.051,
+        "asker": 0.143,
+        "in_time": 0.072,
+        "near_time": 0.017,
+        "tells_time": 0.073,
+        "tells_number": 0.102,
+        "length": -0.043,
+        "question": 0.056,
+        "recent": 0.117,
+        "latest": 0.094,
+        "trust": 0.038,
+    },
+    note="fitted by `python -m tests.bench ranking` to questions for one turn (the talks); behind the first places to "
+    "requests for all that was said of a thing (RealMem, personas 2 to 5), too",
+)
+
+
+def _put_facts_first(name: str, weights: RankerWeights) -> RankerWeights:
+    note = "for facts that a language model wrote: they say who, when and what is so by now, in one sentence"
+    values, behind = ({**dict(half), "fact": 0.2} if half else {} for half in (weights.values, weights.behind))
+    return RankerWeights.of(name, values, note, weights.signals, behind)
+
+
 RANKINGS = {
-    1: (_FIRST, RankerWeights.of("facts-first/1", {**dict(_FIRST.values), "fact": 0.2}, _FACTS, "signals/1")),
-    2: (DEFAULT, FACTS_FIRST),
+    number: (weights, _put_facts_first(f"facts-first/{number}", weights))
+    for number, weights in enumerate((_BY_HAND, TO_MANAGERS, DEFAULT), start=1)
 }
 """Version → by what reads rank where rules write the facts, and where a language model does."""

@@ -29,7 +29,7 @@ from memkit.journal import FeedbackRecord, Trace
 from memkit.journal.records import TraceKind
 from memkit.models import JSON, Bank, MemoryRecord, Op, digest
 from memkit.results import Answer, ContextBlock, Hit, Hits
-from memkit.retrieval import Query, RankerWeights, Scored, nonce_of, render_context, why
+from memkit.retrieval import DEFAULT, Query, RankerWeights, Scored, nonce_of, render_context, why
 from memkit.retrieval.relevance import Calibration, calibration_of
 from memkit.runtime.banks import BankReader
 from memkit.runtime.credited import credit_lessons
@@ -247,7 +247,7 @@ class Asking:
         else:
             found = [self._reader.scope(owner, ask.agent_id) for owner in ask.owners or (ask.user_id,)]
         weights = self._weights(ask.user_id)
-        selection: JSON = {"ranker": weights.digest if weights else "default"}
+        selection: JSON = {"ranker": (weights or DEFAULT).digest}
         if all(isinstance(one, LiveBank) and not len(one) for one in found):
             return LiveBank.join([one for one in found if isinstance(one, LiveBank)]), [], selection
         (vector,) = embed_queries(self._embedder, [ask.text])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from memkit.errors import NotFound
 from memkit.models import JSON, MemoryRecord
 from memkit.retrieval.context import estimate_tokens
-from memkit.retrieval.weights import DEFAULT
+from memkit.retrieval.weights import FIRST, RANKINGS, TO_MANAGERS, RankerWeights
 from memkit.views.records import Chunk, ReadStory, ServedMemory
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memkit.journal.journal import Journal
 
 PLACE = "place"
-"""What a memory has from taking the place, and so the score, of one that says nearly the same."""
+"""What a memory has from its place: of one that says nearly the same, or behind the first."""
 _ROUNDING = 0.001
 
 
@@ -85,7 +85,7 @@ def tell_read(journal: Journal, user_id: str, trace_id: str) -> ReadStory:
         served,
         payload.get("max_tokens"),
         sum(one.tokens for one in served),
-        str(payload.get("ranker", "default")),
+        "default" if _built_in(payload) else str(payload["ranker"]),
         payload.get("adapter"),
         payload.get("decision_id"),
         str(payload.get("cited_by", "")),
@@ -100,14 +100,15 @@ def tell_read(journal: Journal, user_id: str, trace_id: str) -> ReadStory:
 def _served(journal: Journal, trace: Trace) -> tuple[ServedMemory, ...]:
     payload, user_id = trace.payload, trace.bank.user_id
     cited = {(one["id"], one["revision"]) for one in payload.get("cited", ())}
-    built_in = payload.get("ranker", "default") in ("default", DEFAULT.digest)
-    weights = dict(DEFAULT.values) if built_in else {}
+    weights = _built_in(payload)
+    values, behind = (dict(weights.values), dict(weights.behind)) if weights else ({}, {})
     rows: list[JSON] = [*({**one, "rank": 0} for one in payload.get("core", ())), *payload.get("served", ())]
     found: list[ServedMemory] = []
     for one in rows:
         then, now = _images(journal, user_id, one["id"], one["revision"])
         signals = {name: value for name, value in one.get("signals", {}).items() if value}
-        shares = {name: round(weights[name] * value, 4) for name, value in signals.items() if weights.get(name)}
+        by = behind if behind and one["rank"] > FIRST else values
+        shares = {name: round(by[name] * value, 4) for name, value in signals.items() if by.get(name)}
         if shares and abs(rest := float(one["score"]) - sum(shares.values())) > _ROUNDING:
             shares[PLACE] = round(rest, 4)
         text = then.text if then else "(erased)"
@@ -126,6 +127,12 @@ def _served(journal: Journal, trace: Trace) -> tuple[ServedMemory, ...]:
             )
         )
     return tuple(found)
+
+
+def _built_in(payload: Mapping[str, Any]) -> RankerWeights | None:
+    """The weights that a read was ranked by, where no log taught them. Earlier reads called theirs "default"."""
+    known = {one.digest: one for pair in RANKINGS.values() for one in pair}
+    return (known | {"default": TO_MANAGERS}).get(payload.get("ranker", "default"))
 
 
 def _images(

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from memkit.retrieval import DEFAULT, SIGNALS, RankerWeights
 from memkit.retrieval.signals import SIGNALS_VERSION
+from memkit.retrieval.weights import FIRST
 
 Floats = NDArray[np.float64]
 
@@ -70,13 +71,22 @@ class GateResult:
 
 def recall_at(weights: RankerWeights, example: RankExample, k: int = CUTOFF) -> float:
     """Share of the relevant candidates among the best `k`; ties go to the earlier candidate."""
-    order = np.argsort(-(example.signals @ as_vector(weights)), kind="stable")[:k]
+    order = order_rows(weights, example.signals)[:k]
     return float(example.relevant[order].sum() / max(int(example.relevant.sum()), 1))
 
 
-def as_vector(weights: RankerWeights) -> Floats:
-    values = dict(weights.values)
-    return np.array([values.get(name, 0.0) for name in SIGNALS])
+def order_rows(weights: RankerWeights, signals: Floats) -> NDArray[np.int64]:
+    """As the runtime ranks them: the first places by the one half of the weights, those behind by the other."""
+    best = np.argsort(-(signals @ as_vector(weights.values)), kind="stable")
+    if not weights.behind:
+        return best
+    rest = np.argsort(-(signals @ as_vector(weights.behind)), kind="stable")
+    return np.concatenate([best[:FIRST], rest[~np.isin(rest, best[:FIRST])]])
+
+
+def as_vector(values: Sequence[tuple[str, float]]) -> Floats:
+    known = dict(values)
+    return np.array([known.get(name, 0.0) for name in SIGNALS])
 
 
 def fit_ranker(
@@ -90,20 +100,22 @@ def fit_ranker(
             f"{len(teaching)} of {len(examples)} questions have both cited and uncited candidates; a fit needs "
             f"{MIN_EXAMPLES}. Collect more answers with citations, or labels, first."
         )
-    folds, start = _folds(teaching, seed), as_vector(prior)
+    folds, start = _folds(teaching, seed), as_vector(prior.values)
     losses = {pull: np.zeros(len(teaching)) for pull in PULLS}
-    kept = {pull: np.zeros(len(teaching)) for pull in PULLS}
-    before = np.zeros(len(teaching))
+    kept, before = np.zeros(len(teaching)), np.zeros(len(teaching))
+    sides: list[tuple[_Lists, NDArray[np.int64]]] = []
     for held in range(int(folds.max()) + 1):
         out = np.flatnonzero(folds == held)
         train = _Lists([teaching[i] for i in np.flatnonzero(folds != held)])
         test = _Lists([teaching[i] for i in out])
+        sides.append((train, out))
         before[out] = test.losses(_temperature(train, start) * start)
         for pull in PULLS:
-            fitted = _fit(train, start, pull)
-            losses[pull][out] = test.losses(fitted)
-            kept[pull][out] = [recall_at(_weights(name, fitted), teaching[i]) for i in out]
+            losses[pull][out] = test.losses(_fit(train, start, pull))
     pull = min(PULLS, key=lambda p: float(losses[p].sum()))
+    for train, out in sides:
+        both = _weights(name, _fit(train, start, pull), _fit_behind(train, prior, pull))
+        kept[out] = [recall_at(both, teaching[i]) for i in out]
     gain = before - losses[pull]
     learned = bool(gain.mean() > CLEAR * gain.std() / len(gain) ** 0.5)
     report = {
@@ -113,7 +125,7 @@ def fit_ranker(
         "folds": int(folds.max()) + 1,
         "pull": pull,
         "learned": learned,
-        f"cv_recall@{CUTOFF}": float(kept[pull].mean()),
+        f"cv_recall@{CUTOFF}": float(kept.mean()),
         f"prior_recall@{CUTOFF}": float(np.mean([recall_at(prior, e) for e in teaching])),
         "cv_loss": {str(p): float(losses[p].mean()) for p in PULLS},
         "prior_loss": float(before.mean()),
@@ -123,7 +135,8 @@ def fit_ranker(
     if not learned:
         return RankerFit(prior, report)
     note = f"fitted on {len(teaching)} questions, seed {seed}"
-    return RankerFit(_weights(name, _fit(_Lists(teaching), start, pull), note), report)
+    lists = _Lists(teaching)
+    return RankerFit(_weights(name, _fit(lists, start, pull), _fit_behind(lists, prior, pull), note), report)
 
 
 def gate_ranker(
@@ -189,10 +202,14 @@ def _folds(examples: Sequence[RankExample], seed: int) -> NDArray[np.int64]:
     return rng.permutation(len(examples)) % FOLDS
 
 
-def _weights(name: str, vector: Floats, note: str = "") -> RankerWeights:
-    """Scaled so that the sizes add up to 1: ranking is blind to scale, and readers are not."""
+def _weights(name: str, vector: Floats, behind: Floats | None, note: str = "") -> RankerWeights:
+    return RankerWeights.of(name, _scale(vector), note, behind=None if behind is None else _scale(behind))
+
+
+def _scale(vector: Floats) -> dict[str, float]:
+    """So that the sizes add up to 1: ranking is blind to scale, and readers are not."""
     size = float(np.abs(vector).sum()) or 1.0
-    return RankerWeights.of(name, {s: round(float(v) / size, 6) for s, v in zip(SIGNALS, vector, strict=True)}, note)
+    return {signal: round(float(value) / size, 6) for signal, value in zip(SIGNALS, vector, strict=True)}
 
 
 class _Lists:
@@ -247,6 +264,11 @@ def _fit(lists: _Lists, prior: Floats, pull: float) -> Floats:
             break
         vector, value = vector - length * step, moved
     return vector
+
+
+def _fit_behind(lists: _Lists, prior: RankerWeights, pull: float) -> Floats | None:
+    """What orders the rows behind the first is pulled as well, from where it is."""
+    return _fit(lists, as_vector(prior.behind), pull) if prior.behind else None
 
 
 def _penalised(lists: _Lists, centre: Floats, pull: float) -> Callable[[Floats], float]:

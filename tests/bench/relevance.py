@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -98,7 +98,7 @@ def _ended_at() -> Iterator[Row]:
     for talk, _, asked in _asked("minilm"):
         for question, is_own, served in asked:
             for share in SHARES if is_own else ():
-                kept = [one for one in served if one.score >= share * served[0].score]
+                kept = replace(CALIBRATIONS["minilm"], nothing_bears=0.0, of_best=share).bearing(served)
                 block = render_context([one.record for one in kept], TOKENS, nonce="abcdef").text
                 said = "\n".join(item.text for item in parse_context(block)) if block else ""
                 texts, of_best = [one.record.text for one in kept], [one.score / served[0].score for one in kept]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memkit.models import MemoryRecord
-from memkit.retrieval import BankIndex, Query, Scored, rank
+from memkit.retrieval import DEFAULT, BankIndex, Query, RankerWeights, Scored, rank
 
 NAMES = ("Ana", "Ben", "Chloé", "")
 _TEXT = """
@@ -59,8 +59,10 @@ def bank(rng: random.Random, size: int) -> tuple[list[MemoryRecord], NDArray[np.
     return records, vectors
 
 
-def results(index: BankIndex, query: Query) -> list[tuple[str, float, dict[str, float]]]:
-    return [(one.record.id, one.score, one.signals) for one in rank(index, query)]
+def results(
+    index: BankIndex, query: Query, weights: RankerWeights = DEFAULT
+) -> list[tuple[str, float, dict[str, float]]]:
+    return [(one.record.id, one.score, one.signals) for one in rank(index, query, weights)]
 
 
 def grown(rng: random.Random, size: int) -> tuple[BankIndex, dict[str, tuple[MemoryRecord, NDArray[np.float32]]]]:

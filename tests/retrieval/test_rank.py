@@ -18,6 +18,7 @@ from memkit.retrieval import (
     DEFAULT,
     RANKINGS,
     SIGNALS,
+    TO_MANAGERS,
     BankIndex,
     Query,
     RankerWeights,
@@ -29,6 +30,7 @@ from memkit.retrieval import (
 from memkit.retrieval.query import read_query
 from memkit.retrieval.rank import score_columns
 from memkit.retrieval.signals import signal_columns
+from memkit.retrieval.weights import FIRST
 from tests.retrieval._banks import bank, grown, ids, question, results
 
 NOW = datetime(2023, 10, 18, 12, tzinfo=UTC)
@@ -90,10 +92,13 @@ def test_rank_is_the_weighted_sum_of_the_features_with_ties_by_seq() -> None:
     assert table.shape == (50, len(SIGNALS))
     columns = signal_columns(index, query, read_query(query))
     assert all((table[:, n] == columns[name]).all() for n, name in enumerate(SIGNALS))
-    score = score_columns(columns, DEFAULT, 50)
-    expected = sorted(range(50), key=lambda n: (-score[n], records[n].seq))
+    score, behind = score_columns(columns, DEFAULT.values, 50), score_columns(columns, DEFAULT.behind, 50)
+    first = sorted(range(50), key=lambda n: (-score[n], records[n].seq))[:FIRST]
+    rest = sorted({*range(50)} - {*first}, key=lambda n: (-behind[n], records[n].seq))
     found = rank(index, query)
-    assert ids(found) == [records[n].id for n in expected]
+    assert ids(found) == [records[n].id for n in first + rest]
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    assert [ids(rank(index, replace(query, k=k))) for k in range(1, 9)] == [ids(found)[:k] for k in range(1, 9)]
     twins = [episode(n, "the very same words") for n in (3, 1, 2)]
     weights = RankerWeights.of("words", {"words": 1.0})
     assert [one.record.seq for one in rank(index_of(twins), Query("same words"), weights)] == [1, 2, 3]
@@ -112,7 +117,7 @@ def test_masks_choose_rows_and_leave_statistics_alone() -> None:
     rng = random.Random(5)
     records, vectors = bank(rng, 120)
     index, query = BankIndex.build(records, vectors), replace(question(rng), k=120, now=None)
-    everything = {one[0]: one for one in results(index, query)}
+    everything = {one[0]: one for one in results(index, query, TO_MANAGERS)}
 
     class Odd:
         def matches(self, record: MemoryRecord) -> bool:
@@ -126,7 +131,7 @@ def test_masks_choose_rows_and_leave_statistics_alone() -> None:
     }
     for change, admitted in checks.values():
         narrowed = replace(query, **change)
-        got = results(index, narrowed)
+        got = results(index, narrowed, TO_MANAGERS)
         assert {one[0] for one in got} == {record.id for record in records if admitted(record)}
         if "now" not in change:
             assert all(everything[one[0]] == one for one in got)
@@ -210,7 +215,7 @@ def test_of_what_fits_as_well_what_a_user_said_comes_first_and_weights_of_before
     ]
     query = Query("When is the boiler serviced?", now=NOW)
     found = {version: rank(index_of(said), query, RANKINGS[version][0])[0].record.id for version in RANKINGS}
-    assert found == {1: "m2", 2: "m1"}
+    assert found == {1: "m2", 2: "m1", 3: "m1"}
 
 
 @pytest.mark.parametrize(

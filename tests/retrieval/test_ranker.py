@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from memkit.errors import InvalidConfig
-from memkit.retrieval import DEFAULT, RANKINGS, SIGNALS, RankerWeights
-from memkit_train.ranker.fit import RankExample, fit_ranker, gate_ranker, recall_at
+from memkit.retrieval import DEFAULT, RANKINGS, SIGNALS, BankIndex, RankerWeights, features, rank
+from memkit_train.ranker.fit import RankExample, fit_ranker, gate_ranker, order_rows, recall_at
 from tests.bench._citations import cited, judged, talk
+from tests.retrieval._banks import bank, question
 
 
 def test_learning_from_citations_helps_unseen_users_and_shuffled_ones_are_refused() -> None:
@@ -55,6 +57,18 @@ def test_recall_counts_the_best_k_and_ties_go_to_the_earlier() -> None:
     assert recall_at(DEFAULT, RankExample("u", table, relevant)) == 0.5
 
 
+def test_a_fit_orders_rows_as_reads_do_and_pulls_both_halves_of_its_prior() -> None:
+    rng = random.Random(4)
+    records, vectors = bank(rng, 60)
+    index, query = BankIndex.build(records, vectors), replace(question(rng), k=60, now=None)
+    ranked = [one.record.id for one in rank(index, query, DEFAULT)]
+    order = order_rows(DEFAULT, features(index, query))
+    assert [records[at].id for at in order.tolist()] == ranked
+    fit = fit_ranker([e for n in range(6) for e in cited(talk(f"u{n}", rng), rng)])
+    assert fit.weights.behind
+    assert fit.weights.behind != fit.weights.values
+
+
 def test_weights_that_were_made_for_the_first_signals_are_read_as_they_were() -> None:
     first = RANKINGS[1][0]
     raw = first.to_json()
@@ -69,6 +83,9 @@ def test_weights_go_to_json_and_back_and_damage_is_noticed(tmp_path: Path) -> No
     assert loaded == weights
     assert loaded.digest == weights.digest != DEFAULT.digest
     assert weights.values == (("words", 0.5), ("meaning", -0.25))
+    two = RankerWeights.of("mine", {"words": 0.5, "meaning": -0.25}, behind={"session": 1.0})
+    assert RankerWeights.from_json(two.to_json()) == two
+    assert two.digest != weights.digest
     good = weights.to_json()
     for change in (
         {"format": "x"},
@@ -78,6 +95,8 @@ def test_weights_go_to_json_and_back_and_damage_is_noticed(tmp_path: Path) -> No
         {"values": {"words": float("nan")}},
         {"values": {"words": 0.6}},
         {"values": 3},
+        {"behind": 3},
+        {"behind": {"words": 0.6}},
     ):
         with pytest.raises(InvalidConfig):
             RankerWeights.from_json({**good, **change})
