@@ -269,24 +269,26 @@ class LanceTable:
 
     def heal(self) -> list[str]:
         """Make the table readable again; returns the names of what was moved aside. The newest version that
-        cannot be read is quarantined, then the one before it; when none is left, the whole table is. So are older ones
-        whose manifest is torn, because whatever removes old versions reads each of them. Where what is then left does
-        not suffice, all stays as it was. Of a table that nothing can build anew, the indexes are made anew."""
+        cannot be read is quarantined, then each before it that cannot or does not suffice; when none is left, the whole
+        table is. Where that does not suffice either, all stays as it was. Older versions whose manifest is torn are
+        moved aside, too, because whatever removes old versions reads each of them. Of a table that nothing can build
+        anew, the indexes are made anew."""
         with self._lock(True):
             moved: list[tuple[Path, Path]] = []
             if self._beyond_healing is not None and self._beyond_healing == self.stamp():
                 return []
             self._handle = None
             try:
-                while self.directory.is_dir() and not self._readable():
+                while self.directory.is_dir() and not (self._readable() and (not moved or self._left_suffices())):
                     found = (self.directory / "_versions").glob("*.manifest")
                     manifests = sorted(found, key=lambda path: age(path.name))
                     moved.append(self._move_aside(manifests[0] if len(manifests) > 1 else self.directory))
-                moved += [self._move_aside(torn) for torn in self._torn_manifests()]
                 if moved and not self._left_suffices():
                     put_back(moved)
                     self._beyond_healing = self.stamp()
-                elif self._suffices is not None and self._left_suffices() and not forked_after_loading():
+                    return []
+                moved += [self._move_aside(torn) for torn in self._torn_manifests()]
+                if self._suffices is not None and self._left_suffices() and not forked_after_loading():
                     with typed_errors():
                         self.ensure_indexes(self._fresh(), replace=True)
             except BaseException:

@@ -186,3 +186,30 @@ def test_what_a_power_cut_tore_stops_no_reading_and_no_erasure(tmp_path: Path, t
     table.erase("u1")
     assert sorted(table.fetch([1, 2, 3, 4])) == [2, 4]
     assert not any(canary(n).encode() in everything_on_disk(tmp_path) for n in (1, 3, 5))
+
+
+@pytest.mark.parametrize("torn", [1, 0], ids=["an older version", "the newest"])
+def test_an_erasure_that_a_power_cut_ended_goes_on_though_it_took_the_last_decision(
+    tmp_path: Path, torn: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the journal still names was erased here before: less than all that was sealed is no damage then."""
+
+    def opened() -> Trajectories:
+        return Trajectories(tmp_path / "lance", lock=file_lock(tmp_path / "lock"), sealed=lambda: 5)
+
+    def cut(table: LanceTable, handle: object) -> None:
+        raise KeyboardInterrupt
+
+    table = opened()
+    table.append(
+        [TrajectoryRow(n, f"d_{n}", Bank(f"u{n % 2}"), "manager", n, {}, START, blobs={}) for n in range(1, 6)]
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(LanceTable, "_drop_old_versions", cut)
+        with pytest.raises(KeyboardInterrupt):
+            table.erase("u1")
+    versions = sorted((table.path / "trajectories.lance" / "_versions").glob("*.manifest"))
+    versions[torn].write_bytes(b"")
+    table = opened()
+    table.erase("u1")
+    assert sorted(table.fetch([1, 2, 3, 4, 5])) == [2, 4]
