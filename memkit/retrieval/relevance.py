@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memkit.retrieval.rank import Scored
-from memkit.retrieval.weights import TO_MANAGERS
+from memkit.retrieval.weights import RANKINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Calibration:
 
 
 def _fit(one: Scored) -> float:
-    """By the weights that were set by hand: those that are fitted to order rows count for more who speaks, and how."""
-    return max(sum(weight * one.signals.get(name, 0.0) for name, weight in TO_MANAGERS.values), 0.0)
+    """By weights that were set by hand: those that are fitted to order rows count for more who speaks, and how."""
+    return max(sum(weight * one.signals.get(name, 0.0) for name, weight in RANKINGS[2][1].values), 0.0)
 
 
 CALIBRATIONS = {
