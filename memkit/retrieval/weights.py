@@ -201,8 +201,8 @@ DEFAULT = RankerWeights.of(
 
 def _put_facts_first(name: str, weights: RankerWeights) -> RankerWeights:
     note = "for facts that a language model wrote: they say who, when and what is so by now, in one sentence"
-    values, behind = ({**dict(half), "fact": 0.2} if half else {} for half in (weights.values, weights.behind))
-    return RankerWeights.of(name, values, note, weights.signals, behind)
+    behind = {**dict(weights.behind), "fact": 0.5} if weights.behind else {}
+    return RankerWeights.of(name, {**dict(weights.values), "fact": 0.2}, note, weights.signals, behind)
 
 
 RANKINGS = {
