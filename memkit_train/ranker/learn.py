@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from memkit.adapters.manifest import (
 from memkit.adapters.opening import STORE_SCHEMA
 from memkit.embedders import make_embedder
 from memkit.models import JSON
-from memkit.retrieval import SIGNALS
+from memkit.retrieval import RANKINGS, SIGNALS
 from memkit_train.credit.assign import Credited, credit, learn_topics
 from memkit_train.credit.fairness import thin
 from memkit_train.errors import NoRows
@@ -45,7 +45,7 @@ class LearnedRanker:
             "digest": self.digest,
             "passed": self.judged.passed,
             "why": self.judged.reason,
-            "weights": dict(self.fit.weights.values),
+            "weights": self.fit.weights.to_json(),
             "fit": self.fit.report,
             "gate": self.judged.report,
         }
@@ -69,8 +69,9 @@ def learn(
             why="only such answers say which memory carried them",
             fix="collect more answers with citations",
         )
-    fit = fit_ranker(examples[False], seed)
-    judged = gate_ranker(fit.weights, source.served_with.weights, examples[True], seed)
+    in_use = replace(source.served_with, ranking=max(RANKINGS)).weights
+    fit = fit_ranker(examples[False], seed, prior=in_use)
+    judged = gate_ranker(fit.weights, in_use, examples[True], seed)
     if not judged.passed:
         return LearnedRanker(fit, judged, None)
     subjects = tuple(sorted({row.user for row in found[False].ranker}))
