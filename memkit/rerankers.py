@@ -61,7 +61,7 @@ def reorder(reranker: Reranker, question: str, scored: Sequence[Scored]) -> list
     numbers = _numbers(reranker, question, texts)
     order = sorted(range(len(best)), key=lambda row: (-numbers[row], row))
     placed = [
-        replace(best[row], score=best[place].score, signals=best[row].signals | {"reranker": numbers[row]})
+        replace(best[row].in_place_of(best[place]), signals=best[row].signals | {"reranker": numbers[row]})
         for place, row in enumerate(order)
     ]
     return [*placed, *scored[LOOKED_AT:]]

@@ -87,7 +87,7 @@ def _unrepeated(scored: Sequence[Scored]) -> list[Scored]:
         if place == len(out):
             out.append(one)
         elif _time(record) > _time(out[place].record):
-            out[place] = replace(one, score=out[place].score)
+            out[place] = one.in_place_of(out[place])
     return out
 
 
@@ -142,7 +142,7 @@ def newest_first(scored: Sequence[Scored], asked: frozenset[str]) -> list[Scored
         time = _time(one.record)
         older = (at for at, other in enumerate(times) if time > other)
         place = next((at for at in older if _replaces(one.record, out[at].record, asked)), len(out))
-        out.insert(place, replace(one, score=out[place].score) if place < len(out) else one)
+        out.insert(place, one.in_place_of(out[place]) if place < len(out) else one)
         times.insert(place, time)
     return [*out, *scored[_LOOKED_AT:]]
 
@@ -180,7 +180,7 @@ def _once(scored: Sequence[Scored]) -> list[Scored]:
         beside = [other for turn in record.source_turns for other in turns.get(turn, ())]
         first, stands = _beside(one, beside)
         for other in first:
-            served.setdefault(other.record.id, replace(other, score=max(other.score, one.score)))
+            served.setdefault(other.record.id, other.in_place_of(max(one, other, key=lambda each: each.score)))
         if stands:
             served.setdefault(record.id, one)
     return list(served.values())

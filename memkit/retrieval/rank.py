@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from memkit.models import MemoryRecord, micros
 from memkit.retrieval.index import BankIndex, Floats
 from memkit.retrieval.query import ParsedQuery, Query, read_query
 from memkit.retrieval.signals import SIGNALS, signal_columns, zeros
-from memkit.retrieval.weights import DEFAULT, FIRST, RankerWeights
+from memkit.retrieval.weights import DEFAULT, FIRST, RANKINGS, RankerWeights
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,12 @@ class Scored:
     """The question as read, so that `why` can name the words that matched."""
     cosine: float = field(default=0.0, compare=False)
     """Of the question and the memory, not spread over the bank as the signal `meaning` is."""
+    fit: float = field(default=0.0, compare=False)
+    """To the question, by weights that were set by hand: those that are fitted to order rows count for more who speaks,
+    and how. Of the place, as the score is."""
+
+    def in_place_of(self, other: Scored) -> Scored:
+        return replace(self, score=other.score, fit=other.fit)
 
 
 _SILENT = dict.fromkeys(SIGNALS, 0.0)
@@ -45,7 +51,7 @@ def rank(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> li
         chosen = admitted[_best(score[admitted], query.k)]
     signals = _signals(columns, chosen, len(index))
     return [
-        Scored(record, value, own, asked, cosine)
+        Scored(record, value, own, asked, cosine, _fit(own))
         for record, value, own, cosine in zip(
             index.rows.pick(chosen.tolist()),
             score[chosen].tolist(),
@@ -63,6 +69,10 @@ def _in_two_parts(score: Floats, behind: Floats, admitted: NDArray[np.int64], k:
     rest = left[_best(behind[left], k - FIRST)]
     score[rest] = score[first[-1]] + behind[rest] - behind[rest[0]]
     return np.concatenate([first, rest])
+
+
+def _fit(signals: Mapping[str, float]) -> float:
+    return sum(weight * signals[name] for name, weight in RANKINGS[2][1].values)
 
 
 def _cosines(index: BankIndex, query: Query, chosen: NDArray[np.int64]) -> list[float]:

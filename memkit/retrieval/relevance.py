@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memkit.retrieval.rank import Scored
-from memkit.retrieval.weights import RANKINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +42,8 @@ class Calibration:
         """What of the best rows bears on the question."""
         if all(self.relevance(one) < self.nothing_bears for one in scored):
             return []
-        fits = [_fit(one) for one in scored]
-        return [one for one, fit in zip(scored, fits, strict=True) if fit >= self.of_best * max(fits)]
-
-
-def _fit(one: Scored) -> float:
-    """By weights that were set by hand: those that are fitted to order rows count for more who speaks, and how."""
-    return max(sum(weight * one.signals.get(name, 0.0) for name, weight in RANKINGS[2][1].values), 0.0)
+        best = max(one.fit for one in scored)
+        return [one for one in scored if best <= 0 or one.fit >= self.of_best * best]
 
 
 CALIBRATIONS = {

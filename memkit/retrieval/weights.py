@@ -17,7 +17,7 @@ from memkit.retrieval.signals import SIGNALS, SIGNALS_VERSION, VERSIONS
 
 FORMAT, FORMAT_OF_TWO = "memkit-ranker/1", "memkit-ranker/2"
 """Of weights in one part, and in two, which earlier versions cannot read."""
-FIRST = 7
+FIRST = 5
 """Places that are filled by the first half of the weights, where there are two: a question for one thing is answered
 there, and what is asked about at length behind them."""
 

@@ -75,13 +75,13 @@ def recall_at(weights: RankerWeights, example: RankExample, k: int = CUTOFF) -> 
     return float(example.relevant[order].sum() / max(int(example.relevant.sum()), 1))
 
 
-def order_rows(weights: RankerWeights, signals: Floats) -> NDArray[np.int64]:
+def order_rows(weights: RankerWeights, signals: Floats, first: int = FIRST) -> NDArray[np.int64]:
     """As the runtime ranks them: the first places by the one half of the weights, those behind by the other."""
     best = np.argsort(-(signals @ as_vector(weights.values)), kind="stable")
     if not weights.behind:
         return best
     rest = np.argsort(-(signals @ as_vector(weights.behind)), kind="stable")
-    return np.concatenate([best[:FIRST], rest[~np.isin(rest, best[:FIRST])]])
+    return np.concatenate([best[:first], rest[~np.isin(rest, best[:first])]])
 
 
 def as_vector(values: Sequence[tuple[str, float]]) -> Floats:

@@ -23,7 +23,7 @@ from memkit.adapters.manifest import (
 from memkit.adapters.opening import STORE_SCHEMA
 from memkit.embedders import make_embedder
 from memkit.models import JSON
-from memkit.retrieval import RANKINGS, SIGNALS
+from memkit.retrieval import RANKINGS, SIGNALS, RankerWeights
 from memkit_train.credit.assign import Credited, credit, learn_topics
 from memkit_train.credit.fairness import thin
 from memkit_train.errors import NoRows
@@ -69,7 +69,7 @@ def learn(
             why="only such answers say which memory carried them",
             fix="collect more answers with citations",
         )
-    in_use = replace(source.served_with, ranking=max(RANKINGS)).weights
+    in_use = _find_in_use(source, registry)
     fit = fit_ranker(examples[False], seed, prior=in_use)
     judged = gate_ranker(fit.weights, in_use, examples[True], seed)
     if not judged.passed:
@@ -99,6 +99,14 @@ def learn(
             ),
         )
         return LearnedRanker(fit, judged, registry.publish(Path(room) / "ranker"))
+
+
+def _find_in_use(source: StoreSource, registry: Registry) -> RankerWeights:
+    """A ranker that was learned and promoted before; else the newest weights of such a store."""
+    digest = registry.alias("production").route("ranker").stable
+    if digest is not None:
+        return RankerWeights.load(registry.path(digest) / RANKER)
+    return replace(source.served_with, ranking=max(RANKINGS)).weights
 
 
 def ranker_examples(found: Sequence[RankerRow]) -> list[RankExample]:

@@ -10,8 +10,7 @@ from memkit.engine.bank import LiveBank
 from memkit.engine.serve import serve
 from memkit.engine.served_with import ServedWith
 from memkit.errors import MemkitError
-from memkit.retrieval import Query, RankerWeights, Scored
-from memkit.retrieval.weights import DEFAULT
+from memkit.retrieval import Query, Scored
 from memkit.seams.embedder import Embedder, embed_queries
 from memkit.text.words import terms
 from memkit_train.metrics import scores as dialects
@@ -34,14 +33,13 @@ class FoundText:
 class Lookups:
     embedder: Embedder
     served: ServedWith = field(default_factory=ServedWith)
-    weights: RankerWeights | None = None
 
     def ask(self, asked: Sequence[tuple[Probed, LiveBank]]) -> list[FoundText]:
         vectors = embed_queries(self.embedder, [one.question for one, _ in asked]) if asked else []
         out: list[FoundText] = []
         for (one, bank), vector in zip(asked, vectors, strict=True):
             query = Query(text=one.question, vector=vector, k=MOST, now=one.now, kinds=one.kinds)
-            scored = serve(bank.index, query, self.weights or DEFAULT) if len(bank) else []
+            scored = serve(bank.index, query, self.served.weights) if len(bank) else []
             lines = (" ".join(each.record.text.split()) for each in scored)
             out.append(FoundText("\n".join(lines), tuple(scored)))
         return out

@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -193,8 +193,8 @@ def share(values: Sequence[bool]) -> float:
     return 100 * sum(values) / max(len(values), 1)
 
 
-def records_of(talk: Talk) -> list[MemoryRecord]:
-    """The words of a talk as a bank keeps them."""
+def records_of(turns: Sequence[Mapping[str, Any]]) -> list[MemoryRecord]:
+    """Words as a bank keeps them."""
     return [
         MemoryRecord(
             id=f"{turn['id']}.{number}",
@@ -207,7 +207,7 @@ def records_of(talk: Talk) -> list[MemoryRecord]:
             at=datetime.fromisoformat(turn["at"]),
             seq=seq,
         )
-        for seq, turn in enumerate(talk.turns, start=1)
+        for seq, turn in enumerate(turns, start=1)
         for number, window in enumerate(windows(turn["content"]))
     ]
 

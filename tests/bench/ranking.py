@@ -24,17 +24,20 @@ from numpy.typing import NDArray
 
 from memkit.embedders import make_embedder
 from memkit.models import MemoryRecord
-from memkit.retrieval import DEFAULT, SIGNALS, TO_MANAGERS, BankIndex, Query, embed_text, features
+from memkit.retrieval import DEFAULT, SIGNALS, TO_MANAGERS, BankIndex, Query, RankerWeights, embed_text, features
 from memkit.retrieval.weights import FIRST
-from memkit.text.passages import windows
 from memkit_train.ranker import fit
-from memkit_train.ranker.fit import RankExample, as_vector
+from memkit_train.ranker.fit import RankExample, as_vector, order_rows
 from tests.bench._real_sets import read_rows
 from tests.bench._real_talks import Talk, is_relevant, records_of, talks
 from tests.bench._table import Row
 
 EMBEDDERS = ("hash", "minilm")
+TALKS = ("talks, English", "talks, other languages")
+PLACES, SESSIONS = (3, 5, 7, 10), (0.2, 0.3, 0.4, 0.6)
 SHIPPED = f"shipped: behind the first {FIRST} conversations count for more"
+"""How many places come first, and what the rest of a fitting conversation counts behind them: the pair with which the
+talks of left-out authors lose nothing and four personas of RealMem find most."""
 PULL, PULLS = 3.0, (1.0, 3.0, 10.0, 30.0)
 """How strongly a fit is pulled towards the weights set by hand: of these, about what explains left-out authors best."""
 _USED = np.array([name in dict(TO_MANAGERS.values) for name in SIGNALS], dtype=np.float64)
@@ -57,19 +60,6 @@ class Asked:
     """Turns that hold it; some may not be there yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    first: Floats
-    behind: Floats | None = None
-
-    def order(self, signals: Floats) -> list[int]:
-        best = np.argsort(-(signals @ self.first), kind="stable").tolist()
-        if self.behind is None:
-            return best
-        rest = np.argsort(-(signals @ self.behind), kind="stable").tolist()
-        return [*best[:FIRST], *(one for one in rest if one not in set(best[:FIRST]))]
-
-
 def run(*, full: bool = False) -> list[Row]:
     found, rows = talks(), list[Row]()
     asked = {name: list(_of_talks(name, found)) for name in EMBEDDERS}
@@ -86,35 +76,55 @@ def run(*, full: bool = False) -> list[Row]:
         for name in EMBEDDERS:
             asked[name] += list(_of_locomo(name))
     authors = sorted({one.author for one in taught})
-    by = _rankings(taught, people, authors)
-    rows.append(_shipped(by["fitted to talks"][""].first))
-    for name, rankings in by.items():
+    turns = {author: _fitted([one for one in taught if one.author != author]) for author in [*authors, ""]}
+    rows.append(_shipped(turns[""]))
+    rows += _choice(asked["minilm"], people, turns) if people else []
+    for name, rankings in _rankings(taught, people, turns).items():
         for embedder in EMBEDDERS:
             rows += _found(f"{name}, {embedder}", asked[embedder], rankings)
     return rows
 
 
 def _rankings(
-    taught: Sequence[Asked], people: Sequence[Asked], authors: Sequence[str]
-) -> Mapping[str, Mapping[str, Ranking]]:
-    """Name → the ranking for each author of a talk, fitted without him; "" for everything else."""
+    taught: Sequence[Asked], people: Sequence[Asked], turns: Mapping[str, Floats]
+) -> Mapping[str, Mapping[str, RankerWeights]]:
+    """Name → the weights for each author of a talk, fitted without him; "" for everything else."""
     rng = np.random.default_rng(0)
     chosen = [people[at] for at in rng.permutation(len(people))[: len(taught)]]
-    by: dict[str, dict[str, Ranking]] = {"set by hand": dict.fromkeys([*authors, ""], Ranking(BY_HAND))}
-    for author in [*authors, ""]:
-        rest = [one for one in taught if one.author != author]
-        turns = _fitted(rest)
-        by.setdefault("fitted to talks", {})[author] = Ranking(turns)
+    by: dict[str, dict[str, RankerWeights]] = {}
+    for author, own in turns.items():
+        by.setdefault("set by hand", {})[author] = TO_MANAGERS
+        by.setdefault("fitted to talks", {})[author] = _weights(own)
         if chosen:
-            both = _fitted([*rest, *chosen])
-            by.setdefault("fitted to talks and RealMem", {})[author] = Ranking(both)
-            by.setdefault(f"the first {FIRST} by the one fit, the rest by the other", {})[author] = Ranking(turns, both)
-        by.setdefault(SHIPPED, {})[author] = Ranking(turns, _with_session(turns))
+            both = _fitted([*(one for one in taught if one.author != author), *chosen])
+            by.setdefault("fitted to talks and RealMem", {})[author] = _weights(both)
+            by.setdefault(f"the first {FIRST} by the one fit, the rest by the other", {})[author] = _weights(own, both)
+        by.setdefault(SHIPPED, {})[author] = _weights(own, _with_session(own, dict(DEFAULT.behind)["session"]))
     return by
 
 
+def _weights(first: Floats, behind: Floats | None = None) -> RankerWeights:
+    halves = [dict(zip(SIGNALS, half.tolist(), strict=True)) for half in (first, behind) if half is not None]
+    return RankerWeights.of("", halves[0], behind=halves[-1])
+
+
+def _with_session(fitted: Floats, weight: float) -> Floats:
+    behind = fitted.copy()
+    behind[SIGNALS.index("session")] = weight
+    return behind
+
+
 def _fitted(taught: Sequence[Asked], pull: float = PULL) -> Floats:
+    """As large in sum as the weights set by hand, as the shipped ones are."""
+    return _scale(_fit(taught, pull))
+
+
+def _fit(taught: Sequence[Asked], pull: float) -> Floats:
     return fit._fit(fit._Lists([one.example for one in taught]), BY_HAND, pull)
+
+
+def _scale(vector: Floats) -> Floats:
+    return vector * float(np.abs(BY_HAND).sum() / np.abs(vector).sum())
 
 
 def _pulls(taught: Sequence[Asked]) -> Row:
@@ -128,21 +138,39 @@ def _pulls(taught: Sequence[Asked]) -> Row:
 
 def _shipped(fitted: Floats) -> Row:
     """As far from what is fitted now as the furthest of the weights."""
-    scaled = _scale(fitted)
-    off = float(np.abs(as_vector(DEFAULT.values) - scaled).max())
-    note = ", ".join(f"{signal} {value:.3f}" for signal, value in zip(SIGNALS, scaled.tolist(), strict=True) if value)
+    off = float(np.abs(as_vector(DEFAULT.values) - fitted).max())
+    note = ", ".join(f"{signal} {value:.3f}" for signal, value in zip(SIGNALS, fitted.tolist(), strict=True) if value)
     return Row("shipped weights: the furthest from what is fitted", off, "", f"<= {_OFF:g}", off <= _OFF, note)
 
 
-def _scale(vector: Floats) -> Floats:
-    """To the size of the weights set by hand, as the shipped ones are."""
-    return vector * float(np.abs(BY_HAND).sum() / np.abs(vector).sum())
+def _choice(asked: Sequence[Asked], people: Sequence[Asked], turns: Mapping[str, Floats]) -> Iterator[Row]:
+    """Of the evidence, what is among the first ten rows with each pair: on talks of left-out authors, and RealMem."""
+    parts = {part: [one for one in asked if one.part == part] for part in TALKS} | {"RealMem": people}
+    pairs = [(FIRST, None), *((first, weight) for first in PLACES for weight in SESSIONS)]
+    found = {
+        pair: [100 * float(np.mean([_at_ten(one, turns, *pair) for one in of])) for of in parts.values()]
+        for pair in pairs
+    }
+    (*alone, _), shipped = found[pairs[0]], (FIRST, dict(DEFAULT.behind)["session"])
+    unharmed = [
+        shares for shares in found.values() if all(now >= then for now, then in zip(shares, alone, strict=False))
+    ]
+    best = max(shares[-1] for shares in unharmed)
+    for (first, weight), shares in found.items():
+        name = (
+            "the same weights for all places" if weight is None else f"{first} places first, session {weight:g} behind"
+        )
+        told = ", ".join(f"{part} {value:.1f}" for part, value in zip(parts, shares, strict=True))
+        is_shipped = (first, weight) == shipped
+        bar = f">= {best:.4g}, talks as without" if is_shipped else ""
+        ok = not is_shipped or (shares in unharmed and shares[-1] >= best)
+        yield Row(f"RealMem, four personas: {name}", shares[-1], "%", bar, ok, told)
 
 
-def _with_session(fitted: Floats) -> Floats:
-    behind = _scale(fitted)
-    behind[SIGNALS.index("session")] = dict(DEFAULT.behind)["session"]
-    return behind
+def _at_ten(one: Asked, turns: Mapping[str, Floats], first: int, weight: float | None) -> float:
+    own = turns.get(one.author, turns[""])
+    weights = _weights(own, None if weight is None else _with_session(own, weight))
+    return _recall(one, order_rows(weights, one.example.signals, first), 10)
 
 
 def _losses(taught: Sequence[Asked], pull: float | None) -> Iterator[Floats]:
@@ -153,27 +181,27 @@ def _losses(taught: Sequence[Asked], pull: float | None) -> Iterator[Floats]:
         if pull is None:
             vector = BY_HAND * fit._temperature(fit._Lists([one.example for one in rest]), BY_HAND)
         else:
-            vector = _fitted(rest, pull)
+            vector = _fit(rest, pull)
         yield from lists.losses(vector)
 
 
-def _found(name: str, asked: Sequence[Asked], rankings: Mapping[str, Ranking]) -> Iterator[Row]:
+def _found(name: str, asked: Sequence[Asked], rankings: Mapping[str, RankerWeights]) -> Iterator[Row]:
     for part in dict.fromkeys(one.part for one in asked):
         recalls = list[list[float]]()
         depths = (1, 10, 30) if part.startswith("RealMem") else (1, 5, 10)
         for one in asked:
             if one.part == part:
-                order = rankings.get(one.author, rankings[""]).order(one.example.signals)
+                order = order_rows(rankings.get(one.author, rankings[""]), one.example.signals)
                 recalls.append([_recall(one, order, k) for k in depths])
         means = [f"{100 * value:.1f}" for value in np.mean(recalls, axis=0).tolist()]
         told = ", ".join(f"@{k} {value}" for k, value in zip(depths, means, strict=True))
         yield Row(f"{part}: {name}", float(means[1]), "%", "", True, f"{told}; n={len(recalls)}")
 
 
-def _recall(one: Asked, order: Sequence[int], k: int) -> float:
+def _recall(one: Asked, order: NDArray[np.int64], k: int) -> float:
     """Of the turns with evidence, those among the first `k` turns; in a talk, whether any is."""
     right = {one.turns[at] for at in np.flatnonzero(one.example.relevant).tolist()}
-    best = list(dict.fromkeys(one.turns[at] for at in order))[:k]
+    best = list(dict.fromkeys(one.turns[at] for at in order.tolist()))[:k]
     return len(right.intersection(best)) / one.evidence if one.evidence else float(not right.isdisjoint(best))
 
 
@@ -183,10 +211,10 @@ def _recall(one: Asked, order: Sequence[int], k: int) -> float:
 def _of_talks(name: str, found: Sequence[Talk]) -> Iterator[Asked]:
     embedder = make_embedder(name)
     for talk in found:
-        records = records_of(talk)
+        records = records_of(talk.turns)
         index = BankIndex.build(records, embedder.embed([embed_text(record) for record in records]))
         words = {turn["id"]: turn["content"] for turn in talk.turns}
-        part = f"talks, {'English' if talk.english else 'other languages'}"
+        part = TALKS[not talk.english]
         ids = tuple(record.id for record in index.records)
         asked = [question for question in talk.questions if question["answer"] is not None]
         for question, vector in zip(asked, embedder.embed([one["question"] for one in asked]), strict=True):
@@ -200,7 +228,7 @@ def _of_realmem(name: str, most: int | None = None) -> Iterator[Asked]:
     for person in list(dict.fromkeys(row["conversation"] for row in rows))[:most]:
         own = [row for row in rows if row["conversation"] == person]
         turns = [row for row in own if "content" in row]
-        records = list(_windows(turns))
+        records = records_of(turns)
         vectors = np.array(embedder.embed([embed_text(record) for record in records]))
         sessions = list(dict.fromkeys(turn["session"] for turn in turns))
         asked = [row for row in own if "question" in row]
@@ -214,22 +242,6 @@ def _of_realmem(name: str, most: int | None = None) -> Iterator[Asked]:
             if right.any():
                 example = _example(person, index, question, known[question["id"]], right)
                 yield Asked("RealMem, a persona left out", person, example, ids, len(question["evidence"]))
-
-
-def _windows(turns: Sequence[Mapping[str, Any]]) -> Iterator[MemoryRecord]:
-    for seq, turn in enumerate(turns, start=1):
-        for number, window in enumerate(windows(turn["content"])):
-            yield MemoryRecord(
-                id=f"{turn['id']}.{number}",
-                text=window,
-                kind="turn",
-                origin=turn["role"],
-                speaker="" if turn["role"] == "user" else turn["role"],
-                session_id=turn["session"],
-                source_turns=(turn["id"],),
-                at=datetime.fromisoformat(turn["at"]),
-                seq=seq,
-            )
 
 
 def _of_locomo(name: str) -> Iterator[Asked]:

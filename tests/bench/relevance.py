@@ -134,7 +134,7 @@ def _asked(name: str) -> Iterator[tuple[Talk, dict[str, str], list[tuple[dict[st
     """Each talk, its words, and its questions and those of others with what is served for them."""
     embedder = make_embedder(name)
     for talk in talks():
-        records = records_of(talk)
+        records = records_of(talk.turns)
         index = BankIndex.build(records, embedder.embed([embed_text(record) for record in records]))
         words = {turn["id"]: turn["content"] for turn in talk.turns}
         asked = [(question, True) for question in talk.questions] + [(question, False) for question in talk.others]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 import tracemalloc
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -14,6 +15,7 @@ import pytest
 from memkit.embedders.hash import HashEmbedder
 from memkit.errors import EmbedderError
 from memkit.models import MemoryRecord
+from memkit.rerankers import reorder
 from memkit.retrieval import (
     DEFAULT,
     RANKINGS,
@@ -29,6 +31,7 @@ from memkit.retrieval import (
 )
 from memkit.retrieval.query import read_query
 from memkit.retrieval.rank import score_columns
+from memkit.retrieval.relevance import Calibration
 from memkit.retrieval.signals import signal_columns
 from memkit.retrieval.weights import FIRST
 from tests.retrieval._banks import bank, grown, ids, question, results
@@ -118,6 +121,7 @@ def test_masks_choose_rows_and_leave_statistics_alone() -> None:
     records, vectors = bank(rng, 120)
     index, query = BankIndex.build(records, vectors), replace(question(rng), k=120, now=None)
     everything = {one[0]: one for one in results(index, query, TO_MANAGERS)}
+    signals_of = {one[0]: one[2] for one in results(index, query)}
 
     class Odd:
         def matches(self, record: MemoryRecord) -> bool:
@@ -135,6 +139,26 @@ def test_masks_choose_rows_and_leave_statistics_alone() -> None:
         assert {one[0] for one in got} == {record.id for record in records if admitted(record)}
         if "now" not in change:
             assert all(everything[one[0]] == one for one in got)
+            assert all(signals_of[one[0]] == one[2] for one in results(index, narrowed))
+
+
+def test_what_bears_on_a_question_is_judged_by_the_place_that_a_row_was_given() -> None:
+    """A reranker knows better, and of two statements about a thing the newer stands in the place of the better."""
+
+    class Last:
+        identity = "last"
+
+        def score(self, question: str, texts: Sequence[str]) -> list[float]:
+            return [float(text.startswith("It rained")) for text in texts]
+
+    said = [episode(1, "I keep seven hives of bees by the river"), episode(2, "Snow fell")]
+    found = rank(
+        index_of([*said, episode(3, "It rained", session_id="s2")]),
+        Query("how many hives by the river do I keep?", k=3),
+    )
+    bearing = Calibration(cosine=0.0, alone=1.0, exchange=0.0, bias=0.0, of_best=0.42).bearing
+    assert "m3" not in [one.record.id for one in bearing(found)]
+    assert bearing(reorder(Last(), "", found))[0].record.id == "m3"
 
 
 def test_a_question_of_many_words_takes_no_room_for_each_word_in_each_row() -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 from memkit import Memory
 from memkit.adapters import Registry
-from memkit.retrieval import RANKINGS
+from memkit.adapters.plan import with_stable
+from memkit.retrieval import RANKINGS, RankerWeights
 from memkit_train.log.source import StoreSource
 from memkit_train.log.splits import Split
 from memkit_train.ranker.learn import learn
+from tests.adapters._make import ranker
 
 USERS, WEEKS, QUESTIONS = 8, 6, 4
 
@@ -30,8 +33,13 @@ def test_a_ranker_is_fitted_from_the_weights_that_serve(tmp_path: Path) -> None:
                 found = memory.search(f"how much honey in week {week}?", user_id=user, k=WEEKS)
                 memory.observe(found.trace_id, f"In week {week} it gave {week * 7 + 3} jars.", user_id=user)
                 memory.feedback(found.trace_id, label="up", user_id=user)
-    source, now = StoreSource(tmp_path / "s"), datetime(2026, 1, 1, tzinfo=UTC)
     (tmp_path / "registry").mkdir()
-    learned = learn(source, Registry(tmp_path / "registry"), split=Split(0, 0.3), now=now)
-    assert learned.fit.report["prior"] == RANKINGS[max(RANKINGS)][1].digest
-    assert learned.fit.weights.behind
+    with StoreSource(tmp_path / "s") as source, closing(Registry(tmp_path / "registry")) as registry:
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        learned = learn(source, registry, split=Split(0, 0.0), now=now)
+        assert learned.fit.report["prior"] == RANKINGS[max(RANKINGS)][1].digest
+        assert learned.fit.weights.behind
+        digest = registry.publish(ranker(tmp_path / "learned"))
+        registry.move("production", lambda routes: with_stable(routes, digest, ("ranker",)), roles=("ranker",))
+        again = learn(source, registry, split=Split(0, 0.0), now=now)
+        assert again.fit.report["prior"] == RankerWeights.load(registry.path(digest) / "ranker.json").digest
