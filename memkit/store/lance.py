@@ -6,7 +6,9 @@ and nowhere else. Its handles are `Any` on purpose: it ships no complete types.
 
 from __future__ import annotations
 
+import atexit
 import errno
+import gc
 import os
 import sys
 import warnings
@@ -15,6 +17,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 from memkit.errors import (
@@ -134,7 +137,20 @@ def modules() -> tuple[Any, Any]:
         _loaded_by.append(os.getpid())
         del _loaded_by[1:]
         _loaded.append((lancedb, pyarrow))
+        _let_forked_children_end()
     return _loaded[0]
+
+
+def _let_forked_children_end() -> None:
+    """LanceDB stops its threads when Python ends. A forked child has none of them and would wait for them for ever, so
+    the hook does not go with it. lancedb keeps no name of it; only the garbage collector knows where it is."""
+    hooks = [
+        found
+        for found in gc.get_objects()
+        if type(found) is BuiltinFunctionType and found.__name__ == "shutdown_runtime" and "lancedb" in found.__module__
+    ]
+    if hooks and hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: [atexit.unregister(hook) for hook in hooks])
 
 
 def bound_heap() -> None:

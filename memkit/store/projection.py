@@ -72,9 +72,9 @@ class Projection:
 
     @property
     def inherited(self) -> bool:
-        """True in a child forked after LanceDB was loaded. Reads work there, but writes may crash or hang inside
-        LanceDB, so a forked child had better answer from the journal and leave projecting to processes that were
-        not forked from a user of LanceDB."""
+        """True in a child forked after LanceDB was loaded. Writes may crash there and reads, seldom, hang inside
+        LanceDB, so a forked child answers from the journal and leaves projecting to processes that were not forked
+        from a user of LanceDB."""
         return forked_after_loading()
 
     # -- writing -----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import random
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -96,17 +97,16 @@ def _forks(root: str) -> None:
     child = os.fork()
     if child == 0:
         signal.alarm(60)
-        try:
-            os._exit(0 if ids(store.slice("ana")) == ["m_1"] and store.inherited else 1)
-        finally:
-            os._exit(2)
+        sys.exit(0 if store.inherited else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert not store.inherited
 
 
-def test_a_forked_child_reads_with_the_inherited_handle(tmp_path: Path) -> None:
-    """In a process of its own: what other tests have started here (threads of a model, say) may hold locks that a fork
-    copies and nobody ever releases."""
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_leaves_lancedb_alone_and_ends(tmp_path: Path) -> None:
+    """At its end LanceDB stops threads that a forked child does not have, and would wait for them for ever. In a
+    process of its own: what other tests have started here (threads of a model, say) may hold locks that a fork copies
+    and nobody ever releases."""
     process = _SPAWN.Process(target=_forks, args=(str(tmp_path),))
     process.start()
     process.join(120)
