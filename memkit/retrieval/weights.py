@@ -177,7 +177,7 @@ DEFAULT = RankerWeights.of(
     _FITTED,
     behind={**_FITTED, "session": 0.4},
     note="fitted by `python -m tests.bench ranking` to the talks; behind the first places the rest of a conversation "
-    "that fits counts for more, as RealMem asks for and no other set pays for",
+    "that fits counts for more, as RealMem asks for and the talks do not pay for",
 )
 
 
