@@ -402,7 +402,7 @@ def _moved(found: Server, folder: Path, count: int) -> Iterator[Row]:
         took = time.monotonic() - began
         talking.join()
     with Memory(url) as there:
-        late = [record.text for record in there.list(user_id="late", limit=10_000)]
+        late = _texts(there, "late")
     up = sum(one != other for one, other in zip(said, late, strict=False)) + abs(len(said) - len(late))
     bad = up + _differences(folder / "s", url)
     told = f"{count} memories, {found_rows.rows} rows; {len(said)} said meanwhile"
@@ -415,6 +415,15 @@ def _moved(found: Server, folder: Path, count: int) -> Iterator[Row]:
     yield Row("… how long writes are refused", refused_s, "s", "≤ 1", refused_s <= 1, f"of {took:.0f} s")
     move(url, folder / "back")
     yield _none("moved back: records that differ", _differences(url, folder / "back"))
+
+
+def _texts(memory: Memory, user_id: str) -> list[str]:
+    page = memory.list(user_id=user_id, limit=10_000)
+    texts = [record.text for record in page]
+    while page.cursor:
+        page = memory.list(user_id=user_id, limit=10_000, cursor=page.cursor)
+        texts += [record.text for record in page]
+    return texts
 
 
 def _learned(one: Decision) -> list[object]:
