@@ -147,7 +147,9 @@ def _let_forked_children_end() -> None:
     hooks = [
         found
         for found in gc.get_objects()
-        if type(found) is BuiltinFunctionType and found.__name__ == "shutdown_runtime" and "lancedb" in found.__module__
+        if type(found) is BuiltinFunctionType
+        and found.__name__ == "shutdown_runtime"
+        and "lancedb" in (found.__module__ or "")
     ]
     if hooks and hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=lambda: [atexit.unregister(hook) for hook in hooks])
