@@ -12,7 +12,7 @@ from memkit.models import MemoryRecord, micros
 from memkit.retrieval.index import BankIndex, Floats
 from memkit.retrieval.query import ParsedQuery, Query, read_query
 from memkit.retrieval.signals import SIGNALS, signal_columns, zeros
-from memkit.retrieval.weights import DEFAULT, FIRST, RANKINGS, RankerWeights
+from memkit.retrieval.weights import DEFAULT, RankerWeights
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,11 @@ class Scored:
     """The question as read, so that `why` can name the words that matched."""
     cosine: float = field(default=0.0, compare=False)
     """Of the question and the memory, not spread over the bank as the signal `meaning` is."""
-    fit: float = field(default=0.0, compare=False)
-    """To the question, by weights that were set by hand: those that are fitted to order rows count for more who speaks,
-    and how. Of the place, as the score is."""
+    placed_by: Mapping[str, float] = field(default_factory=dict[str, float], compare=False, repr=False)
+    """Signals of the row in whose place it stands, if it was moved there: the score is theirs, too."""
 
     def in_place_of(self, other: Scored) -> Scored:
-        return replace(self, score=other.score, fit=other.fit)
+        return replace(self, score=other.score, placed_by=other.placed_by or other.signals)
 
 
 _SILENT = dict.fromkeys(SIGNALS, 0.0)
@@ -45,13 +44,14 @@ def rank(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> li
     columns = signal_columns(index, query, asked, weights.signals)
     score = score_columns(columns, weights.values, len(index))
     admitted = _mask(index, query).nonzero()[0]
-    if weights.behind and min(query.k, len(admitted)) > FIRST:
-        chosen = _in_two_parts(score, score_columns(columns, weights.behind, len(index)), admitted, query.k)
+    if weights.behind and min(query.k, len(admitted)) > weights.first:
+        behind = score_columns(columns, weights.behind, len(index))
+        chosen = _in_two_parts(score, behind, admitted, weights.first, query.k)
     else:
         chosen = admitted[_best(score[admitted], query.k)]
     signals = _signals(columns, chosen, len(index))
     return [
-        Scored(record, value, own, asked, cosine, _fit(own))
+        Scored(record, value, own, asked, cosine)
         for record, value, own, cosine in zip(
             index.rows.pick(chosen.tolist()),
             score[chosen].tolist(),
@@ -62,17 +62,13 @@ def rank(index: BankIndex, query: Query, weights: RankerWeights = DEFAULT) -> li
     ]
 
 
-def _in_two_parts(score: Floats, behind: Floats, admitted: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+def _in_two_parts(score: Floats, behind: Floats, admitted: NDArray[np.int64], places: int, k: int) -> NDArray[np.int64]:
     """The first rows by `score`, those behind them by the other; `score` goes on falling with these."""
-    best = _best(score[admitted], FIRST)
+    best = _best(score[admitted], places)
     first, left = admitted[best], np.delete(admitted, best)
-    rest = left[_best(behind[left], k - FIRST)]
+    rest = left[_best(behind[left], k - places)]
     score[rest] = score[first[-1]] + behind[rest] - behind[rest[0]]
     return np.concatenate([first, rest])
-
-
-def _fit(signals: Mapping[str, float]) -> float:
-    return sum(weight * signals[name] for name, weight in RANKINGS[2][1].values)
 
 
 def _cosines(index: BankIndex, query: Query, chosen: NDArray[np.int64]) -> list[float]:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memkit.retrieval.rank import Scored
+from memkit.retrieval.weights import RANKINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,16 @@ class Calibration:
         """What of the best rows bears on the question."""
         if all(self.relevance(one) < self.nothing_bears for one in scored):
             return []
-        best = max(one.fit for one in scored)
-        return [one for one in scored if best <= 0 or one.fit >= self.of_best * best]
+        fits = [_fit(one) for one in scored]
+        best = max(fits)
+        return [one for one, fit in zip(scored, fits, strict=True) if best <= 0 or fit >= self.of_best * best]
+
+
+def _fit(one: Scored) -> float:
+    """Of its place, by weights that were set by hand: those that are fitted to order rows count for more who speaks,
+    and how."""
+    signals = one.placed_by or one.signals
+    return sum(weight * signals.get(name, 0.0) for name, weight in RANKINGS[2][1].values)
 
 
 CALIBRATIONS = {

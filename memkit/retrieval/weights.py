@@ -18,8 +18,8 @@ from memkit.retrieval.signals import SIGNALS, SIGNALS_VERSION, VERSIONS
 FORMAT, FORMAT_OF_TWO = "memkit-ranker/1", "memkit-ranker/2"
 """Of weights in one part, and in two, which earlier versions cannot read."""
 FIRST = 5
-"""Places that are filled by the first half of the weights, where there are two: a question for one thing is answered
-there, and what is asked about at length behind them."""
+"""Places that are filled by the first half of weights that have two: a question for one thing is answered there, and
+what is asked about at length behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,8 @@ class RankerWeights:
     values: tuple[tuple[str, float], ...]
     """(signal, weight), in the order of `SIGNALS`, zeros left out."""
     behind: tuple[tuple[str, float], ...] = ()
-    """By what the rows behind the first `FIRST` are ordered; none: by `values`, too."""
+    """By what the rows behind the `first` are ordered; none: by `values`, too."""
+    first: int = FIRST
     signals: str = SIGNALS_VERSION
     """Version of the signals that these weights were made for."""
     note: str = ""
@@ -42,14 +43,16 @@ class RankerWeights:
         note: str = "",
         signals: str = SIGNALS_VERSION,
         behind: Mapping[str, float] | None = None,
+        first: int = FIRST,
     ) -> RankerWeights:
-        return cls(name, _in_order(values), _in_order(behind or {}), signals, note)
+        return cls(name, _in_order(values), _in_order(behind or {}), first, signals, note)
 
     @property
     def digest(self) -> str:
-        halves = {"values": self.values, "behind": self.behind} if self.behind else {"values": self.values}
-        told = {name: [list(pair) for pair in half] for name, half in halves.items()}
-        return digest({"format": self.format, "signals": self.signals, **told})
+        told: JSON = {"format": self.format, "signals": self.signals, "values": [list(pair) for pair in self.values]}
+        if self.behind:
+            told |= {"behind": [list(pair) for pair in self.behind], "first": self.first}
+        return digest(told)
 
     @property
     def format(self) -> str:
@@ -61,7 +64,7 @@ class RankerWeights:
             "name": self.name,
             "signals": self.signals,
             "values": dict(self.values),
-            **({"behind": dict(self.behind)} if self.behind else {}),
+            **({"behind": dict(self.behind), "first": self.first} if self.behind else {}),
             "note": self.note,
             "digest": self.digest,
         }
@@ -75,7 +78,10 @@ class RankerWeights:
             raise _invalid(f"it was made for {raw.get('signals')!r}", f"this memkit computes {', '.join(VERSIONS)}")
         values, behind = _mapping(raw.get("values"), "values"), _mapping(raw.get("behind", {}), "behind")
         name, note = str(raw.get("name", "")), str(raw.get("note", ""))
-        weights = cls.of(name, values, note, str(raw["signals"]), behind)
+        first = raw.get("first", FIRST)
+        if type(first) is not int or first < 1:
+            raise _invalid(f"the number of first places is {first!r}", "the file is damaged")
+        weights = cls.of(name, values, note, str(raw["signals"]), behind, first)
         if raw.get("digest") not in (None, weights.digest):
             raise _invalid("its digest does not fit its values", "the file was changed after it was written")
         return weights
@@ -184,7 +190,7 @@ DEFAULT = RankerWeights.of(
 def _put_facts_first(name: str, weights: RankerWeights) -> RankerWeights:
     note = "for facts that a language model wrote: they say who, when and what is so by now, in one sentence"
     behind = {**dict(weights.behind), "fact": 0.5} if weights.behind else {}
-    return RankerWeights.of(name, {**dict(weights.values), "fact": 0.2}, note, weights.signals, behind)
+    return RankerWeights.of(name, {**dict(weights.values), "fact": 0.2}, note, weights.signals, behind, weights.first)
 
 
 RANKINGS = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from memkit.errors import NotFound
 from memkit.models import JSON, MemoryRecord
 from memkit.retrieval.context import estimate_tokens
-from memkit.retrieval.weights import FIRST, RANKINGS, TO_MANAGERS, RankerWeights
+from memkit.retrieval.weights import RANKINGS, TO_MANAGERS, RankerWeights
 from memkit.views.records import Chunk, ReadStory, ServedMemory
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _served(journal: Journal, trace: Trace) -> tuple[ServedMemory, ...]:
     for one in rows:
         then, now = _images(journal, user_id, one["id"], one["revision"])
         signals = {name: value for name, value in one.get("signals", {}).items() if value}
-        by = behind if behind and one["rank"] > FIRST else values
+        by = behind if weights and weights.behind and one["rank"] > weights.first else values
         shares = {name: round(by[name] * value, 4) for name, value in signals.items() if by.get(name)}
         if shares and abs(rest := float(one["score"]) - sum(shares.values())) > _ROUNDING:
             shares[PLACE] = round(rest, 4)

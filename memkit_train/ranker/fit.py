@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from memkit.retrieval import DEFAULT, SIGNALS, RankerWeights
 from memkit.retrieval.signals import SIGNALS_VERSION
-from memkit.retrieval.weights import FIRST
 
 Floats = NDArray[np.float64]
 
@@ -75,13 +74,14 @@ def recall_at(weights: RankerWeights, example: RankExample, k: int = CUTOFF) -> 
     return float(example.relevant[order].sum() / max(int(example.relevant.sum()), 1))
 
 
-def order_rows(weights: RankerWeights, signals: Floats, first: int = FIRST) -> NDArray[np.int64]:
+def order_rows(weights: RankerWeights, signals: Floats) -> NDArray[np.int64]:
     """As the runtime ranks them: the first places by the one half of the weights, those behind by the other."""
     best = np.argsort(-(signals @ as_vector(weights.values)), kind="stable")
     if not weights.behind:
         return best
     rest = np.argsort(-(signals @ as_vector(weights.behind)), kind="stable")
-    return np.concatenate([best[:first], rest[~np.isin(rest, best[:first])]])
+    first = best[: weights.first]
+    return np.concatenate([first, rest[~np.isin(rest, first)]])
 
 
 def as_vector(values: Sequence[tuple[str, float]]) -> Floats:
@@ -114,7 +114,7 @@ def fit_ranker(
             losses[pull][out] = test.losses(_fit(train, start, pull))
     pull = min(PULLS, key=lambda p: float(losses[p].sum()))
     for train, out in sides:
-        both = _weights(name, _fit(train, start, pull), _fit_behind(train, prior, pull))
+        both = _weights(name, _fit(train, start, pull), _fit_behind(train, prior, pull), prior.first)
         kept[out] = [recall_at(both, teaching[i]) for i in out]
     gain = before - losses[pull]
     learned = bool(gain.mean() > CLEAR * gain.std() / len(gain) ** 0.5)
@@ -136,7 +136,9 @@ def fit_ranker(
         return RankerFit(prior, report)
     note = f"fitted on {len(teaching)} questions, seed {seed}"
     lists = _Lists(teaching)
-    return RankerFit(_weights(name, _fit(lists, start, pull), _fit_behind(lists, prior, pull), note), report)
+    return RankerFit(
+        _weights(name, _fit(lists, start, pull), _fit_behind(lists, prior, pull), prior.first, note), report
+    )
 
 
 def gate_ranker(
@@ -202,8 +204,9 @@ def _folds(examples: Sequence[RankExample], seed: int) -> NDArray[np.int64]:
     return rng.permutation(len(examples)) % FOLDS
 
 
-def _weights(name: str, vector: Floats, behind: Floats | None, note: str = "") -> RankerWeights:
-    return RankerWeights.of(name, _scale(vector), note, behind=None if behind is None else _scale(behind))
+def _weights(name: str, vector: Floats, behind: Floats | None, first: int, note: str = "") -> RankerWeights:
+    rest = None if behind is None else _scale(behind)
+    return RankerWeights.of(name, _scale(vector), note, behind=rest, first=first)
 
 
 def _scale(vector: Floats) -> dict[str, float]:

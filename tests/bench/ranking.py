@@ -103,9 +103,9 @@ def _rankings(
     return by
 
 
-def _weights(first: Floats, behind: Floats | None = None) -> RankerWeights:
+def _weights(first: Floats, behind: Floats | None = None, places: int = FIRST) -> RankerWeights:
     halves = [dict(zip(SIGNALS, half.tolist(), strict=True)) for half in (first, behind) if half is not None]
-    return RankerWeights.of("", halves[0], behind=halves[-1])
+    return RankerWeights.of("", halves[0], behind=halves[-1], first=places)
 
 
 def _with_session(fitted: Floats, weight: float) -> Floats:
@@ -169,8 +169,8 @@ def _choice(asked: Sequence[Asked], people: Sequence[Asked], turns: Mapping[str,
 
 def _at_ten(one: Asked, turns: Mapping[str, Floats], first: int, weight: float | None) -> float:
     own = turns.get(one.author, turns[""])
-    weights = _weights(own, None if weight is None else _with_session(own, weight))
-    return _recall(one, order_rows(weights, one.example.signals, first), 10)
+    weights = _weights(own, None if weight is None else _with_session(own, weight), first)
+    return _recall(one, order_rows(weights, one.example.signals), 10)
 
 
 def _losses(taught: Sequence[Asked], pull: float | None) -> Iterator[Floats]:

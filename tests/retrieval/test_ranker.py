@@ -83,9 +83,9 @@ def test_weights_go_to_json_and_back_and_damage_is_noticed(tmp_path: Path) -> No
     assert loaded == weights
     assert loaded.digest == weights.digest != DEFAULT.digest
     assert weights.values == (("words", 0.5), ("meaning", -0.25))
-    two = RankerWeights.of("mine", {"words": 0.5, "meaning": -0.25}, behind={"session": 1.0})
+    two = RankerWeights.of("mine", {"words": 0.5, "meaning": -0.25}, behind={"session": 1.0}, first=7)
     assert RankerWeights.from_json(two.to_json()) == two
-    assert two.digest != weights.digest
+    assert len({one.digest for one in (weights, two, replace(two, first=3))}) == 3
     good = weights.to_json()
     for change in (
         {"format": "x"},
@@ -97,6 +97,8 @@ def test_weights_go_to_json_and_back_and_damage_is_noticed(tmp_path: Path) -> No
         {"values": 3},
         {"behind": 3},
         {"behind": {"words": 0.6}},
+        {**two.to_json(), "first": 0},
+        {**two.to_json(), "first": 3},
     ):
         with pytest.raises(InvalidConfig):
             RankerWeights.from_json({**good, **change})
