@@ -66,18 +66,20 @@ _ISSUED = re.compile(
     r"4(?:.{15}|.{18})|(?:5[1-5]|2[2-7]|35).{14}|3[47].{13}|3[0689].{12}|(?:6[0245789]|50|5[6-8]|81).{14,17}|9792.{12}"
 )
 """By first digits and length: Visa; Mastercard, Mir and JCB; American Express; Diners; the rest."""
-_MOST_GROUPS = 7
+_LEAST, _MOST_GROUPS = 13, 7
 _BETWEEN = re.compile(r"\D")
 
 
 def _cards(text: str) -> Iterator[Span]:
     for run in _NUMBERS.finditer(text):
+        if run.end() - run.start() < _LEAST:
+            continue
         groups = [(one.start() + run.start(), one.end() + run.start()) for one in re.finditer(r"\d+", run.group())]
         for first, (start, _) in enumerate(groups):
             digits = 0
             for begin, end in groups[first : first + _MOST_GROUPS]:
                 digits += end - begin
-                if digits >= 13 and _is_card(text[start:end]):
+                if digits >= _LEAST and _is_card(text[start:end]):
                     yield start, end
                 if digits > 18 or end - begin < 3:
                     break

@@ -25,7 +25,8 @@ _OWN = re.compile(
 
 def stands(text: str) -> bool:
     """Whether something in a text always matters."""
-    return _may_stand(_fold(text)) and bool(standing_part(text))
+    said = [one for one in sentences(text) if _is_said(one)]
+    return bool(said) and _may_stand(_fold(text)) and any(_may_stand(_fold(one)) for one in said)
 
 
 def stood(text: str) -> bool:
