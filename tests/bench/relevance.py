@@ -61,6 +61,7 @@ def run(*, full: bool = False) -> list[Row]:
         if name == "hash":
             rows += _compare("", asked, [1, 2])
         rows += _tell_apart(name, asked)
+        rows += _emptied(name, asked) if CALIBRATIONS[name].nothing_bears else ()
     return [*rows, *_ended_at()]
 
 
@@ -90,6 +91,23 @@ def _tell_apart(name: str, asked: list[Asked]) -> list[Row]:
             label = f"{name}, {'English' if english else 'other languages'}: telling apart what was {what} (AUC)"
             rows.append(Row(label, value, "", "", True, f"n={len(best[english, kind])}"))
     return rows
+
+
+def _emptied(name: str, asked: list[Asked]) -> Iterator[Row]:
+    """Questions to which nothing bears, as contexts are served."""
+    shipped = CALIBRATIONS[name]
+    for english in (True, False):
+        for kind, what in (("other", "what was never spoken of"), ("answered", "what was said")):
+            best = [
+                float((one.signals @ (shipped.cosine, shipped.alone, shipped.exchange)).max()) + shipped.bias
+                for one in asked
+                if (one.english, one.kind) == (english, kind)
+            ]
+            none = 100 * float(np.mean([1 / (1 + math.exp(-value)) < shipped.nothing_bears for value in best]))
+            language = "English" if english else "other languages"
+            yield Row(
+                f"{name}, {language}: questions about {what} that get nothing", none, "%", "", True, f"n={len(best)}"
+            )
 
 
 def _ended_at() -> Iterator[Row]:
