@@ -37,6 +37,7 @@ from tests.zoo import WIDE, ZOO, Animal, build
 
 PLACES = ("Oslo", "Bergen", "Rome", "Lisbon", "Paris", "Quito", "Delhi", "Kyoto")
 ROLES: list[Any] = ["extractor", "manager"]
+OF_SEVERAL_LINES = {"target_twice", "too_many_ops", "too_many_deletes", "blast_radius"}
 
 
 @dataclass
@@ -68,8 +69,8 @@ def live(store: Path, model: Any, people: int = 8, week: int = 0) -> None:
             for at, question in enumerate(("Where do I live?", "What is my dog called?")):
                 answer = memory.answer(question, user_id=user)
                 memory.feedback(answer.trace_id, label="up" if (number + at) % 2 else "down", user_id=user)
-        # its grammar holds a model that knows nothing to what may be asked for one by one, and only the caps to the sum
-        assert {turn.reason for turn in memory.parked()} <= {"too_many_ops", "too_many_deletes", "blast_radius"}
+        # the grammar keeps every line of a model that knows nothing right; what lines are together, the guard refuses
+        assert {turn.reason for turn in memory.parked()} <= OF_SEVERAL_LINES
 
 
 def dividing_seed(store: Path) -> int:
