@@ -17,7 +17,7 @@
 
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
-EXTRAS := dev,local,minilm,small,fastembed,train,plugs
+EXTRAS := dev,local,minilm,small,fastembed,multilingual,train,plugs
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -486,6 +486,12 @@ def test_the_glossary_names_classes_that_exist() -> None:
     assert named - {node.name for node in nodes if isinstance(node, ast.ClassDef)} == set()
 
 
+def test_every_extra_is_tried_alone() -> None:
+    from tests.bench._plugs_clean import cases
+
+    assert all(cases().values())
+
+
 def test_every_page_is_listed() -> None:
     listed = (DOCS / "README.md").read_text()
     pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"README.md"}

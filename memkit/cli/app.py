@@ -43,7 +43,7 @@ Model = Annotated[
 BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Endpoint of an openai: model.")]
 Embedder = Annotated[
     str | None,
-    typer.Option("--embedder", help='"hash", "minilm", "fastembed:NAME", "openai:NAME"; without it, the store\'s own.'),
+    typer.Option("--embedder", help="hash, minilm, multilingual, fastembed:NAME, openai:NAME; else the store's own."),
 ]
 
 

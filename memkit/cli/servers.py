@@ -26,7 +26,7 @@ Model = Annotated[
 BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Endpoint of an openai: model.")]
 Embedder = Annotated[
     str | None,
-    typer.Option("--embedder", help='"hash", "minilm", "fastembed:NAME", "openai:NAME"; without it, the store\'s own.'),
+    typer.Option("--embedder", help="hash, minilm, multilingual, fastembed:NAME, openai:NAME; else the store's own."),
 ]
 Redact = Annotated[
     str | None, typer.Option("--redact", help='What is not to be written: "keys,passwords,cards,mail,phone", or "all".')

@@ -1,4 +1,4 @@
-"""How text becomes a vector: `make_embedder("hash" | "minilm" | "fastembed:NAME" | "openai:NAME" | callable)`."""
+"""How text becomes a vector: `make_embedder("hash" | "minilm" | "multilingual" | "fastembed:NAME" | …)`."""
 
 from memkit.embedders.factory import EmbedderSpec, make_embedder
 from memkit.seams.embedder import Embedder, close_embedder, embed_queries

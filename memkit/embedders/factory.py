@@ -11,8 +11,8 @@ from memkit.seams.embedder import Embedder
 EmbedderSpec = str | Embedder | Callable[[list[str]], Any] | None
 
 _FIX = (
-    'use "hash", "minilm", "minilm:PATH", "fastembed", "fastembed:NAME", "openai:NAME", a function of a list of texts, '
-    "or an Embedder"
+    'use "hash", "minilm", "minilm:PATH", "multilingual", "fastembed", "fastembed:NAME", "openai:NAME", a function of '
+    "a list of texts, or an Embedder"
 )
 
 
@@ -48,6 +48,10 @@ def _inner(spec: str | Callable[[list[str]], Any], options: dict[str, Any]) -> E
         from memkit.embedders.minilm import MiniLM
 
         return _made(MiniLM, options, *([name] if name else []))
+    if spec == "multilingual":
+        from memkit.embedders.multilingual import Multilingual
+
+        return _made(Multilingual, options)
     if kind == "fastembed":
         from memkit.embedders.fastembed import FastembedEmbedder
 

@@ -52,6 +52,8 @@ def name_of(identity: str) -> str | None:
         return "hash"
     if identity.startswith("minilm/"):
         return "minilm" if identity.startswith("minilm/fp32:") else "minilm:PATH"
+    if identity.startswith("multilingual/"):
+        return "multilingual"
     if found := _FASTEMBED.fullmatch(identity):
         return f"fastembed:{found['model']}"
     found = _OPENAI.fullmatch(identity)
@@ -70,6 +72,9 @@ def remake(identity: str, *, asked: bool = False) -> Embedder | None:
     if identity.startswith("minilm/"):
         made = make_embedder("minilm")
         return made if made.identity == identity else None  # other weights, which lie we know not where
+    if identity.startswith("multilingual/"):
+        made = make_embedder("multilingual")
+        return made if made.identity == identity else None
     if found := _FASTEMBED.fullmatch(identity):
         made = make_embedder(f"fastembed:{found['model']}")
         return made if made.identity == identity else None

@@ -21,11 +21,17 @@ OWN = {
     "": ["memkit_migrate", "memkit_plug"],
     "local": ["memkit.backbones", "memkit.adapters"],
     "minilm": ["memkit.embedders"],
+    "small": ["memkit.backbones.small"],
+    "fastembed": ["memkit.embedders"],
+    "multilingual": ["memkit.embedders"],
+    "litellm": ["memkit.net", "memkit.roles"],
+    "pdf": ["memkit.text"],
+    "postgres": ["memkit.journal"],
     "train": ["memkit_train"],
 }
 """What extras are for that are no plug's own."""
-TOGETHER = {"dev", "plugs"}
-"""What `make test` itself installs, and imports all of."""
+TOGETHER = {"dev", "docs", "plugs"}
+"""What `make test` itself installs, and imports all of; what `make docs` does."""
 TORCH = os.environ.get("TORCH", "torch==2.13.0")
 """Installed first where an extra needs it, as the Makefile does, so that no other package picks a build of its own."""
 _IMPORT = """

@@ -21,7 +21,7 @@ from tests.bench._real_talks import System, Talk, Tally, auc, precision, share, 
 from tests.bench._table import Row
 from tests.memory.test_standing import ASKED
 
-EMBEDDERS = ("hash", "minilm")
+EMBEDDERS = ("hash", "minilm", "multilingual")
 MESSAGES = Path(__file__).parents[1] / "data" / "messages.json"
 
 
@@ -32,7 +32,7 @@ def run(*, full: bool = False) -> list[Row]:
         rows += _talks("English", [one for one in found if one.english], (95, 86, 15))
         rows += _talks("other languages", [one for one in found if not one.english], (90, 84, None))
         rows += [_first_messages(found), _standing(found)]
-    rows += [_messages("hash", 31), _messages("minilm", 36)]
+    rows += [_messages("hash", 31), _messages("minilm", 36), _messages("multilingual", 36)]
     if is_set("MEMKIT_LOCOMO", rows):
         rows += _locomo()
     place = sets.rank_at_the_end_of_a_long_turn("hash")
@@ -80,7 +80,7 @@ def _talks(name: str, chosen: list[Talk], bars: tuple[int, int, int | None]) -> 
             rows += _precision(f"talks, {name}, {system}", found, is_judged)
     rows += [_not_below(name, f"default, {one}", tallies, (f"raw, {one}", rivals.BM25)) for one in EMBEDDERS]
     if name != "English":
-        rows.append(_by_language(tallies["default, minilm"], tallies["raw, minilm"]))
+        rows += [_by_language(one, tallies) for one in ("minilm", "multilingual")]
     return rows
 
 
@@ -107,15 +107,16 @@ def _not_below(name: str, ours: str, tallies: Mapping[str, Tally], others: Seque
     return Row(f"talks, {name}, {ours}: most questions below raw turns or BM25", worst, "", "0", worst == 0, where)
 
 
-def _by_language(ours: Tally, raw: Tally) -> Row:
+def _by_language(embedder: str, tallies: Mapping[str, Tally]) -> Row:
     """Each talk has a language of its own."""
-    missed, before = (Counter(key for line in one.misses for key in _misses(line)) for one in (ours, raw))
+    ours, raw = (tallies[f"{how}, {embedder}"].misses for how in ("default", "raw"))
+    missed, before = (Counter(key for line in lines for key in _misses(line)) for lines in (ours, raw))
     below = {key: missed[key] - before[key] for key in missed if missed[key] > before[key]}
     worst, where = (
         max(below.values(), default=0),
         ", ".join(f"{talk} {what} {by}" for (talk, what), by in below.items()),
     )
-    name = "talks, default, minilm: most questions by which a language is below its raw row"
+    name = f"talks, default, {embedder}: most questions by which a language is below its raw row"
     return Row(name, worst, "", "<= 1", worst <= 1, where or "none is below")
 
 

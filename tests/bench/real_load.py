@@ -41,7 +41,7 @@ def run(*, full: bool = False) -> list[Row]:
         return [*rows, Row("MEMKIT_TALKS is not set: its rows are left out", None, "", "", True)]
     found = talks()
     said = _said(found)
-    rows += [_findable(embedder, said[:FOUND_TURNS]) for embedder in ("hash", "minilm")]
+    rows += [_findable(embedder, said[:FOUND_TURNS]) for embedder in ("hash", "minilm", "multilingual")]
     return [*rows, _adding(said), *_on_disk(said), *_prompt_tokens.rows(found)]
 
 

@@ -55,7 +55,7 @@ class Asked:
 
 def run(*, full: bool = False) -> list[Row]:
     rows: list[Row] = []
-    for name in ("hash", "minilm"):
+    for name in ("hash", "minilm", "multilingual"):
         asked = list(_ask_all(name))
         rows += _compare(name, asked, [0, 1, 2])
         if name == "hash":
