@@ -40,6 +40,14 @@ def check_versions(changelog: str, version: str) -> Iterator[str]:
         yield f"memkit.__version__ is {version}, and the newest version of CHANGELOG.md another"
 
 
+def check_environments(folder: Path, version: str) -> Iterator[str]:
+    """Packages of their own are released with memkit, and are tried with that version alone."""
+    for path in sorted(folder.glob("*/pyproject.toml")):
+        needs = tomllib.loads(path.read_text(encoding="utf-8"))["project"]["dependencies"]
+        if f"memkit>={version}" not in needs:
+            yield f"{path.parent.name} does not ask for memkit>={version}, with which it is released"
+
+
 def promised() -> list[str]:
     """The Pythons that the classifiers name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -82,6 +90,7 @@ def main() -> int:
     from memkit import __version__
 
     wrong = list(check_versions((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), __version__))
+    wrong += check_environments(ROOT / "environments", __version__)
     for line in wrong:
         print(f"wrong      {line}")
     pythons = {only: only} if only else {name: find_python(name) for name in promised()}

@@ -236,6 +236,7 @@ def test_what_is_imported_is_declared(folder: str, extras: list[str]) -> None:
     allowed |= {name for name, owner in COMES_WITH.items() if owner in allowed}
     plugs = {path.name for path in (ROOT / "integrations").glob("*") if path.is_dir()}
     allowed |= set(sys.stdlib_module_names) | {"memkit", "memkit_train", "tests", "examples", "integrations"} | plugs
+    allowed |= {"memkit_env"} if folder == "tests" else set()
     undeclared = [
         f"{where(path, line)}: {module}"
         for path in sources(folder)
@@ -249,6 +250,19 @@ def test_what_is_imported_is_declared(folder: str, extras: list[str]) -> None:
 def _is_optional(path: Path, line: int) -> bool:
     """Inside a function, after `pytest.importorskip`: used where it is there, missed nowhere."""
     return "importorskip" in path.read_text() and path.read_text().splitlines()[line - 1].startswith(" ")
+
+
+def test_the_environment_scores_without_verifiers() -> None:
+    """It is a package of its own, with its own dependencies; what it asks and what a reply earns is usable here."""
+    needs_verifiers = {"taskset.py", "seat.py"}
+    ours = {"memkit", "memkit_train", "memkit_env", "pydantic"} | set(sys.stdlib_module_names)
+    found = [
+        f"{where(path, line)}: {module}"
+        for path in sources("environments/memkit_env/memkit_env")
+        for module, line in imports(path)
+        if module.split(".")[0] not in ours | ({"verifiers", "openai"} if path.name in needs_verifiers else set())
+    ]
+    assert found == []
 
 
 HEAVY = ["lancedb", "pyarrow", "numpy", "httpx", "torch", "pydantic", "transformers", "rich", "typer"]
@@ -287,7 +301,7 @@ BANNED_METHODS = {"os.system", "os.popen", "torch.load", "yaml.load", "numpy.loa
 
 def test_nothing_runs_code_that_data_brings() -> None:
     found: list[str] = []
-    for path in sources("memkit", "memkit_train", "integrations"):
+    for path in sources("memkit", "memkit_train", "integrations", "environments"):
         found += [where(path, n) for module, n in imports(path) if module.split(".")[0] in BANNED_IMPORTS]
         prints_allowed = "cli" in path.parts
         for node in ast.walk(tree(path)):
@@ -340,7 +354,7 @@ def test_no_text_is_formatted_into_a_filter() -> None:
 def test_modules_hold_one_idea_each() -> None:
     long = {
         str(path.relative_to(ROOT)): lines
-        for path in sources("memkit", "memkit_train", "integrations", "examples")
+        for path in sources("memkit", "memkit_train", "integrations", "environments", "examples")
         if (lines := len(path.read_text().splitlines())) > 450
     }
     assert long == {}
@@ -349,7 +363,7 @@ def test_modules_hold_one_idea_each() -> None:
 def test_nothing_is_left_for_later() -> None:
     found = [
         where(path, number)
-        for path in sources("memkit", "memkit_train", "integrations", "examples")
+        for path in sources("memkit", "memkit_train", "integrations", "environments", "examples")
         for number, line in enumerate(path.read_text().splitlines(), start=1)
         if re.search(r"\b(TODO|FIXME|XXX|HACK)\b|NotImplementedError", line)
     ]
@@ -418,7 +432,7 @@ def test_each_package_offers_just_what_it_promises() -> None:
 
 def test_no_two_classes_have_one_name() -> None:
     homes: defaultdict[str, list[str]] = defaultdict(list)
-    for path in sources("memkit", "memkit_train", "integrations"):
+    for path in sources("memkit", "memkit_train", "integrations", "environments"):
         for node in ast.walk(tree(path)):
             if isinstance(node, ast.ClassDef):
                 homes[node.name].append(where(path, node.lineno))
@@ -437,7 +451,7 @@ AS_USERS_SAY = {"parked", "unknown"}  # memory.parked(); a kind of question
 def test_functions_are_verbs() -> None:
     found = [
         f"{where(path, node.lineno)}: {node.name}"
-        for path in sources("memkit", "memkit_train", "integrations")
+        for path in sources("memkit", "memkit_train", "integrations", "environments")
         for owner in ast.walk(tree(path))
         if isinstance(owner, ast.Module | ast.ClassDef)
         for node in owner.body

@@ -29,6 +29,14 @@ class Scoring:
     """Of a bank on questions about one session; also of a whole episode."""
     played: bool
 
+    @classmethod
+    def by(cls, answers: Answers, settings: RewardSettings) -> Scoring:
+        """By what this answerer makes of a bank."""
+        right = AnswerReward(answers, settings.metric)
+        budget = BudgetReward(settings.alpha)
+        decisions = _mix((right, 1.0), (GrowthReward(), settings.growth), (ValidityReward(), settings.validity))
+        return cls(answers, decisions, _mix((right, 1.0), (budget, settings.budget)), settings.horizon == "played")
+
     def score(self, env: Env, policy: Policy, asked: Sequence[tuple[Trail, Sequence[Probed]]]) -> list[ScoredRollout]:
         """One scene each, with what may be asked right after. Played on, questions are asked where they were asked;
         growth and validity are still those of the one scene: what comes after is the same policy's, decided greedily,
@@ -53,11 +61,7 @@ def others(named: str, episodes: Sequence[Episode]) -> Backbone | None:
 
 def scoring(settings: RewardSettings, env: Env, acting: Acting, episodes: Sequence[Episode] = ()) -> Scoring:
     """`episodes`: the generated world behind the conversations, for `exact`."""
-    answers = Answers(_answerer(settings.answerer, acting, episodes), env.embedder, env.served)
-    right = AnswerReward(answers, settings.metric)
-    budget = BudgetReward(settings.alpha)
-    decisions = _mix((right, 1.0), (GrowthReward(), settings.growth), (ValidityReward(), settings.validity))
-    return Scoring(answers, decisions, _mix((right, 1.0), (budget, settings.budget)), settings.horizon == "played")
+    return Scoring.by(Answers(_answerer(settings.answerer, acting, episodes), env.embedder, env.served), settings)
 
 
 def _mix(*parts: tuple[Reward, float]) -> Mix:
