@@ -63,7 +63,7 @@ class OwnEngine(StageRun):
             judge = Judge(_examined(exam, source), keep, self.folder / "best", self.settings.stop, self.note)
             source.judge = judge
             leading = LeadingSteps(source)
-            writer = Writer(self.run, self.tick, self.offset, self.folder.name)
+            writer = Writer(self)
             trainer = self._trainer(one.model, leading, [Timekeeper(source), judge, writer])
             source.trainer = trainer
             if isinstance(sampler, Decisions):

@@ -90,20 +90,24 @@ class StageRun(ABC):
         if self.tick is not None:
             self.tick(f"{self.folder.name}", step, self.stage.steps, {"held out": marks.score})
 
+    def tell(self, step: int, numbers: dict[str, float]) -> None:
+        """Of a step that was taken: into the run's folder, one count of steps over all stages."""
+        self.run.log({"step": self.offset + step, "stage": self.folder.name, **numbers})
+        if self.tick is not None:
+            self.tick(self.folder.name, step, self.stage.steps, numbers)
+
 
 class Writer(TrainerCallback):
-    """The trainer's log into the run's folder, one count of steps over all stages."""
+    """What the trainer logs, the stage tells."""
 
-    def __init__(self, run: RunFolder, tick: Tick | None, offset: int, stage: str) -> None:
-        self._run, self._tick, self._offset, self._stage = run, tick, offset, stage
+    def __init__(self, stage: StageRun) -> None:
+        self._stage = stage
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **kwargs: Any) -> None:
         numbers = {name: float(value) for name, value in (logs or {}).items() if isinstance(value, int | float)}
         if "train_runtime" in numbers:
             return  # the summary at the end would stand in for the last step
-        self._run.log({"step": self._offset + state.global_step, "stage": self._stage, **numbers})
-        if self._tick is not None:
-            self._tick(self._stage, state.global_step, state.max_steps, numbers)
+        self._stage.tell(state.global_step, numbers)
 
 
 def cut(talks: Sequence[Talk], stage: Stage) -> list[Talk]:

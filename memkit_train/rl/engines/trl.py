@@ -98,7 +98,7 @@ class TRLEngine(StageRun):
             asked = _ask_of(places, prompter, loaded)
             scorer, judge = frozen.scorer(places), frozen.judge
             told = _Told(scorer)
-            writer = Writer(self.run, self.tick, self.offset, self.folder.name)
+            writer = Writer(self)
             looks = _Looks(frozen, self.folder / "checkpoints")
             ask(_train_along, replace(self, run=RunFolder(self.folder, {}), tick=None), str(base), parent, asked)
             trainer = self._trainer(model, loaded, prompter, asked, scorer, [looks, told, writer])
