@@ -202,6 +202,8 @@ class TrainConfig(Section):
     def _polishable(self) -> TrainConfig:
         if self.method.polish:
             _ = self.polishing
+            if self.online.engine == "tinker":
+                raise ValueError("method.polish goes on from an adapter of this machine; engine: tinker cannot")
         return self
 
     @model_validator(mode="after")

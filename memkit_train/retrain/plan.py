@@ -160,6 +160,11 @@ def _online(config: TrainConfig, folder: Path, model: JSON, parameters: int, dev
     )
     if config.online.engine != "memkit":
         told += "; memory and time are those of memkit's own engine, not of another"
+    if config.online.engine == "tinker":
+        told += (
+            f"; a Tinker service whose LoRA is not of rank {config.method.lora_r} and alpha {config.method.lora_alpha} "
+            "is refused before anything is sampled"
+        )
     return PlanFinding("ok", told)
 
 

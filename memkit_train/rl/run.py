@@ -31,12 +31,13 @@ from memkit_train.learn.seeding import reproducible
 from memkit_train.replay.env import Env
 from memkit_train.rl.engines.own import OwnEngine
 from memkit_train.rl.engines.stage import Machine, StageRun, Status
+from memkit_train.rl.engines.tinker import TinkerEngine
 from memkit_train.rl.engines.trl import TRLEngine
 from memkit_train.rl.judge import Marks
 from memkit_train.rl.settings import OnlineSettings
 from memkit_train.rl.talks import Talk
 
-_ENGINES: Mapping[str, type[StageRun]] = {"memkit": OwnEngine, "trl": TRLEngine}
+_ENGINES: Mapping[str, type[StageRun]] = {"memkit": OwnEngine, "trl": TRLEngine, "tinker": TinkerEngine}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ def _begun(
     """The record says what the run learns from; another configuration or other data is another run."""
     mark = digest(
         [
-            settings.model_dump(mode="json"),
+            settings.model_dump(mode="json", exclude={"tinker": {"timeout"}}),
             asdict(spec),
             seed,
             None if parent is None else lora.digest_of(parent),

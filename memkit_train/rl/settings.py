@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Algorithm = Literal["grpo", "ppo", "logo"]
 Learned = Literal["decisions", "answers", "episodes"]
-Engine = Literal["memkit", "trl"]
+Engine = Literal["memkit", "trl", "tinker"]
 Role = Literal["extractor", "manager", "answerer", "fused"]
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -73,6 +73,16 @@ class StopSettings(Section):
     """Alarm: surprise per token falls below this share of the start's."""
 
 
+class TinkerSettings(Section):
+    """For engine tinker. Where the service is and its key are read from the environment, as Tinker's SDK reads them:
+    TINKER_BASE_URL (none: the hosted service) and TINKER_API_KEY."""
+
+    base_model: str | None = None
+    """What the service calls `model.base`; None: the same."""
+    timeout: Annotated[float, Field(gt=0)] = 1800.0
+    """Seconds without an answer after which the run ends; services queue while they are full."""
+
+
 SAID_ELSEWHERE = {
     "learning_rate": "online.lr",
     "lr_scheduler_type": "online.schedule",
@@ -96,6 +106,7 @@ class OnlineSettings(Section):
     and for models that one GPU does not hold; grpo on decisions of one role."""
     trl: dict[str, Any] = Field(default_factory=dict[str, Any])
     """For engine trl: handed to GRPOConfig as it is, e.g. {use_vllm: true, vllm_mode: server}."""
+    tinker: TinkerSettings = TinkerSettings()
     learn: Learned = "decisions"
     """decisions: one scene from many states. answers: the answerer, from banks of played conversations. episodes: whole
     conversations (for logo, or grpo with one scalar for each)."""
@@ -169,6 +180,8 @@ class OnlineSettings(Section):
                 raise ValueError("trl: is for engine: trl")
             if name in SAID_ELSEWHERE:
                 raise ValueError(f"trl.{name}: say it as {SAID_ELSEWHERE[name]}")
+        if self.engine != "tinker" and self.tinker != TinkerSettings():
+            raise ValueError("tinker: is for engine: tinker")
         if self.engine == "memkit":
             return
         wants = {

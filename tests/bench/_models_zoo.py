@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import tempfile
 import time
 from collections.abc import Sequence
@@ -128,6 +129,22 @@ def by_trl(full: bool) -> list[Row]:
             far, gap, moved = test_trl.compare(test_trl.speaking(name, Path(room) / "base"), Path(room))
         told = f"the adapter moved by {moved:.3g}"
         rows.append(Row(f"engine trl on {name}: advantages against memkit's", far, "", "<= 1e-5", far <= 1e-5))
+        rows.append(Row("… adapter, from the same samples", gap, "", "<= 1e-4", gap <= 1e-4 < moved, told))
+    return rows
+
+
+def by_tinker(full: bool) -> list[Row]:
+    """Two steps of a service that speaks Tinker's API, and of memkit's own engine on what it sampled."""
+    if importlib.util.find_spec("tinker") is None:
+        return [Row("engine tinker", None, "", "runs", False, "Tinker's SDK is not installed: `memkit[tinker]`")]
+    from tests.online import test_tinker
+
+    rows: list[Row] = []
+    for name in ("qwen2", "llama3", "gemma3"):
+        with tempfile.TemporaryDirectory() as room:
+            far, gap, moved = test_tinker.compare(test_trl.speaking(name, Path(room) / "base"), Path(room))
+        told = f"the adapter moved by {moved:.3g}; its service is the stand-in of the tests"
+        rows.append(Row(f"engine tinker on {name}: advantages against memkit's", far, "", "<= 1e-5", far <= 1e-5))
         rows.append(Row("… adapter, from the same samples", gap, "", "<= 1e-4", gap <= 1e-4 < moved, told))
     return rows
 

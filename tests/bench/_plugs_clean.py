@@ -27,6 +27,7 @@ OWN = {
     "litellm": ["memkit.net", "memkit.roles"],
     "pdf": ["memkit.text"],
     "postgres": ["memkit.journal"],
+    "tinker": ["memkit_train.rl"],
     "train": ["memkit_train"],
 }
 """What extras are for that are no plug's own."""

@@ -29,6 +29,7 @@ PARTS: Sequence[Callable[[bool], list[Row]]] = (
     zoo.processes,
     zoo.served,
     zoo.by_trl,
+    zoo.by_tinker,
     footprint.memory,
 )
 

@@ -44,6 +44,13 @@ def test_what_is_gone_says_why_and_what_serves_instead(one: str, figure: str, in
     assert instead in (caught.value.fix or "")
 
 
+def test_a_polish_is_not_for_a_service_that_knows_no_adapter_of_this_machine() -> None:
+    polished = [*WHOLE, "data.roles=[manager]", "method.polish=true"]
+    assert load(None, [*polished, "online.engine=trl"]).polishing.engine == "trl"
+    with pytest.raises(InvalidConfig, match="adapter of this machine"):
+        load(None, [*polished, "online.engine=tinker"])
+
+
 def test_what_an_earlier_version_wrote_down_of_its_defaults_is_read() -> None:
     said = ("method.alternatives=0", "online.credit=episode", "gate.latency=0.5")
     assert load(None, [*WHOLE, *said]) == load(None, [*WHOLE, "online={}"])

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memkit.adapters.manifest import CONFIG, WEIGHTS
-from memkit.backbones.hf import HFBackbone, checkpoint
+from memkit.backbones.hf import HFBackbone, ScoreRequest, checkpoint
 from memkit.backbones.hf.checkpoint import Checkpoint
 from memkit.backbones.hf.prompting import Prompter
 from memkit.seams.backbone import GenReply
@@ -37,7 +37,9 @@ from memkit_train.rl.pool import Place, Pool
 from memkit_train.rl.rollouts import steps_of
 from memkit_train.rl.scoring import Scoring, others, scoring
 from memkit_train.rl.talks import Talk
+from memkit_train.rows import Row
 
+START = "start"
 Drawn = tuple[int, tuple[int, ...]]
 """The number of a state, and what was sampled for it."""
 
@@ -52,6 +54,7 @@ class Frozen:
     """What the stage began with."""
     exam: FolderExam
     judge: Judge
+    engine: HFBackbone
 
     def draw(self, talks: Sequence[Talk]) -> list[Place]:
         """The states of all steps, in their order: those in which the role decides once."""
@@ -79,6 +82,10 @@ class Frozen:
             decisions, places, self.policy, frozenset(settings.roles), self.loaded, Prompter(self.loaded.tokenizer)
         )
 
+    def score(self, rows: Sequence[Row]) -> list[tuple[float, ...]]:
+        """Log-probs of these replies under what the stage began with."""
+        return self.engine.score([ScoreRequest(row.prompt_ids, row.completion_ids, START) for row in rows])
+
     def look(self, step: int, adapter: Path) -> bool:
         """True: nothing gets better any more."""
         self.exam.of = adapter
@@ -93,13 +100,14 @@ def hold_frozen(
     settings, machine, roles = stage.settings, stage.machine, stage.settings.roles
     loaded = checkpoint.load(checkpoint.find(base), dtype=machine.dtype, device=machine.device)
     with HFBackbone(loaded, threads=1, max_batch=machine.batch, window_ms=0.0) as engine:
-        engine.load_adapter("start", start)
+        engine.load_adapter(START, start)
         acting = Acting(engine, roles, Stopwatch(), others(settings.others, episodes))
         scores = scoring(settings.reward, env, acting, episodes)
         judged = pick_judged(cut(heldout, stage.stage), settings.stop)
         exam = FolderExam(DecisionExam(env, judged, scores.answers, settings.reward.metric), acting, engine, roles)
         judge = Judge(exam, exam.keep, stage.folder / "best", settings.stop, stage.note)
-        made = Frozen(stage, loaded, env, scores, Policy(acting, "start", roles=roles, name="policy"), exam, judge)
+        policy = Policy(acting, START, roles=roles, name="policy")
+        made = Frozen(stage, loaded, env, scores, policy, exam, judge, engine)
         made.look(0, start)
         yield made
 
