@@ -58,6 +58,7 @@ def keeps_all(messages: Sequence[Mapping[str, str]]) -> str:
 
 CONFIGURATIONS: Mapping[str, Mapping[str, Any]] = {
     "minilm": {"embedder": "minilm"},
+    "multilingual": {"embedder": "multilingual"},
     "the small manager": {"embedder": "minilm", "model": "small"},
     "a model that keeps all": {"model": keeps_all, "mode": "fused"},
     "a model that makes no sense": {"model": says_it_again, "config": {"reasks": 0}},
