@@ -14,14 +14,16 @@ from mem0 import Memory  # pyright: ignore[reportMissingImports]
 
 
 class Given:
+    """mem0 takes the blanks off what it is asked."""
+
     def __init__(self, vectors: dict[str, list[float]]) -> None:
-        self.vectors = vectors
+        self.vectors = {text.strip(): vector for text, vector in vectors.items()}
 
     def embed(self, text: str, memory_action: str | None = None) -> list[float]:
-        return self.vectors[text]
+        return self.vectors[text.strip()]
 
     def embed_batch(self, texts: list[str], memory_action: str | None = None) -> list[list[float]]:
-        return [self.vectors[text] for text in texts]
+        return [self.embed(text) for text in texts]
 
 
 def bm25(stop_words: list[str]) -> SparseTextEmbedding:
