@@ -6,7 +6,9 @@ buffer also remembers which answer each talk is waiting to hear back on, and not
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -35,6 +37,12 @@ class TraceBuffer:
         self._lock = threading.Lock()
         self._waiting: list[Callable[[], Trace]] = []
         self._timer: threading.Timer | None = None
+        _BUFFERS.add(self)
+
+    def after_fork_in_child(self) -> None:
+        """A thread that is not here may hold the lock. What waits, the parent writes."""
+        self._lock, self._timer = threading.Lock(), None
+        self._waiting, self._signals = [], []
 
     def write(self, trace: Trace) -> None:
         """Now: somebody refers to it."""
@@ -71,7 +79,7 @@ class TraceBuffer:
                 del self._answered[talk]
 
     def _later(self) -> None:
-        if self._timer is None or not self._timer.is_alive():  # a forked child has the object without the thread
+        if self._timer is None or not self._timer.is_alive():
             self._timer = threading.Timer(_DELAY_S, self._try_flush)
             self._timer.daemon = True
             self._timer.start()
@@ -119,3 +127,15 @@ def _implicit(trace_id: str, found: dict[str, object], clock: Clock) -> Feedback
 
     feedback_id = "f_" + digest([trace_id, found])[:24]
     return FeedbackRecord(feedback_id, trace_id, dict(found), source="implicit", created_at=clock.now())
+
+
+_BUFFERS: weakref.WeakSet[TraceBuffer] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for buffer in list(_BUFFERS):
+        buffer.after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

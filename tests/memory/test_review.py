@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -203,6 +204,19 @@ def test_a_forked_child_starts_workers_of_its_own(memory: Memory) -> None:
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_that_was_forked_while_a_trace_was_written_searches(memory: Memory) -> None:
+    memory.add("I like tea", user_id="ana")
+    with memory._runtime.traces._lock:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            memory.search("tea?", user_id="ana")
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_parts_are_made_once_whichever_thread_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
