@@ -18,7 +18,7 @@ _FIX = (
 
 def make_embedder(spec: EmbedderSpec = None, **options: Any) -> Embedder:
     """None and "hash" are the built-in embedder. `options` go to the embedder that `spec` names (dim, base_url,
-    api_key, …). Nothing is loaded, opened or downloaded before the first text. Models get an in-memory cache
+    api_key, …). No model is loaded and nothing downloaded before the first text. Models get an in-memory cache
     (`cache_size=0` turns it off)."""
     if isinstance(spec, Embedder):
         _refuse_options(options, "an Embedder instance is ready made")

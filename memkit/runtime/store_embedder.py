@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from memkit.seams.embedder import Embedder
 
 _NAME = "embedder"
+_OTHER_WEIGHTS = "its weights are others than those found here: install the version of its package that built the store"
 
 
 def read_recorded(store: str | Path) -> Recorded | None:
@@ -90,10 +91,11 @@ def mismatch(stored: str, ours: str, store: str) -> EmbedderMismatch:
         if other
         else "memkit.runtime.reembed.adopt_embedder(path, embedder)"
     )
+    own = f"open it with the embedder it was built with ({usual}), which is the usual fix"
     return EmbedderMismatch(
         f"this store was built with the embedder {stored}, not {ours}",
         why="vectors of two embedders cannot be compared",
-        fix=f"open it with the embedder it was built with ({usual}), which is the usual fix; "
+        fix=f"{_OTHER_WEIGHTS if name and name == other else own}; "
         f"or embed everything anew, for all who use the store: {change}",
         stored=stored,
     )
@@ -103,6 +105,8 @@ def _nameless(stored: str) -> EmbedderMismatch:
     name = name_of(stored)
     hosted = name is not None and name.startswith("openai:")
     fix = f"pass --embedder {name}" + (", with OPENAI_BASE_URL where it is a server of your own" if hosted else "")
+    if name is not None and not hosted and not name.startswith("minilm"):  # which has a folder to name
+        fix = f"{_OTHER_WEIGHTS}; or embed everything anew: memkit doctor STORE --reembed --embedder {name}"
     return EmbedderMismatch(
         f"this embeds text, and the store's embedder {stored} cannot be made from its name",
         why="nothing says at which endpoint it is"

