@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from memkit.embedders import make_embedder
 from memkit.errors import InvalidConfig
 from memkit_env.settings import StateSettings
+from memkit_env.sources import open_states
 from memkit_env.states import ReplyScore, States
 from memkit_train.errors import NoRows
 from memkit_train.lab.worlds import Knobs, dataset
@@ -152,6 +154,28 @@ def test_a_bundle_has_the_states_of_its_store(stores: dict[str, Path], tmp_path:
         with contextlib.closing(States.load(asked)) as states:
             found.append({key: (one.user, one.questions) for key, one in states.items()})
     assert found[0] == found[1] != {}
+
+
+def embed(texts: list[str]) -> list[list[float]]:
+    return [[1.0, float(len(text))] for text in texts]
+
+
+def test_a_log_is_searched_with_its_own_embedder_and_no_other(tmp_path: Path) -> None:
+    for name, embedder in {"short": make_embedder("hash", dim=64), "function": embed}.items():
+        lived(tmp_path / name, PEOPLE[:1], teacher(PEOPLE), embedder=embedder)
+    with StoreSource(tmp_path / "short") as source:
+        bundle(source, tmp_path / "bundle")
+
+    def identity(log: str, **more: Any) -> str:
+        told = {"log": str(tmp_path / log), "answerer": "openai:stub", "base_url": "http://127.0.0.1:9/v1"}
+        alone = {"heldout_share": 0.0, "validation_share": 0.0, **more}
+        return open_states(StateSettings.model_validate({**told, **alone})).env.embedder.identity
+
+    assert identity("short") == identity("bundle") == "hash/1:64"
+    with pytest.raises(InvalidConfig, match=r"hash/1:64, and embedder=hash is hash/1:384(.|\n)*leave embedder out"):
+        identity("short", embedder="hash")
+    with pytest.raises(InvalidConfig, match=r"callable/.*(.|\n)*reembed"):
+        identity("function")
 
 
 FACTS = ("Ana lives in Oslo.", "Ben works as a cook.", "Ana lives in Bergen.", "Ben has a dog named Rex.")

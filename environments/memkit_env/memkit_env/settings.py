@@ -39,7 +39,8 @@ class StateSettings(BaseModel):
     """Asked of each reply at most; the same ones of every reply to a state."""
     guard_share: Share = 0.25
     """Share of the states where no question turns on the decision: it may still destroy, or store junk."""
-    embedder: str = "hash"
+    embedder: str | None = None
+    """None: the log's own, which alone may be named; in a world and of a file `hash`."""
     answerer: str | None = None
     """Who answers from the changed bank: exact (a world's own, without a model) or `openai:NAME`. None: exact."""
     others: str | None = None

@@ -12,14 +12,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memkit.backbones import make_backbone
-from memkit.embedders import make_embedder
-from memkit.errors import BadReply
+from memkit.embedders import Embedder, make_embedder
+from memkit.embedders.recorded import name_of, remake
+from memkit.errors import BadReply, InvalidConfig
 from memkit.seams.backbone import Backbone, GenReply, GenRequest, Replies
 from memkit_env.settings import EXACT, WORLD, StateSettings
 from memkit_env.spoken import VerbatimHearing, read_talks
 from memkit_train.credit.assign import learn_topics
 from memkit_train.lab.worlds import OracleBackbone, TeacherBackbone, Truth, dataset
 from memkit_train.log.records import Trajectory
+from memkit_train.log.source import StoreSource
 from memkit_train.replay.env import Env, Policy, State, beside
 from memkit_train.replay.rewrite import Rewriter
 from memkit_train.replay.served_with import served_with
@@ -115,8 +117,8 @@ def _play(env: Env, talks: Sequence[Talk], policy: Policy) -> list[tuple[Talk, l
 
 def _of_log(settings: StateSettings) -> StateSource:
     config = settings.as_trained()
-    embedder = make_embedder(settings.embedder)
     with open_source(config) as source:
+        embedder = _remake_embedder(source, settings.embedder)
         train, held = sides(source, config)
         chosen = {"train": train, "validation": validation(source, config), "heldout": held}[settings.split]
         env = Env(embedder, served_with(source, config.data))
@@ -130,6 +132,31 @@ def _of_log(settings: StateSettings) -> StateSource:
                     heard |= _hear(episode, rewriter)
     others = LoggedHearing(heard) if settings.others is None else _hosted(settings, settings.others)
     return StateSource(env, talks, others, _hosted(settings, settings.reward_settings.answerer))
+
+
+def _remake_embedder(source: StoreSource, named: str | None) -> Embedder:
+    """With any other than its own a search shows other memories than the log's."""
+    own = source.journal.meta_get("embedder")
+    if own is None:
+        return make_embedder(named)
+    name = name_of(own)
+    made = remake(own, asked=named is not None) if named in (None, name) else make_embedder(named)
+    if made is None:
+        server = ", with OPENAI_BASE_URL where it is a server of your own" if own.startswith("openai:") else ""
+        raise InvalidConfig(
+            f"the embedder of this log, {own}, is not one that can be made here",
+            why="its name does not say how, or leads to another one",
+            fix=f"name it, embedder={name}{server}"
+            if name and named is None
+            else "embed a copy of the store anew (`memkit doctor COPY --reembed --embedder hash`), and name that",
+        )
+    if made.identity != own:
+        raise InvalidConfig(
+            f"this log was made with the embedder {own}, and embedder={named} is {made.identity}",
+            why="a search would show other memories than were shown there",
+            fix="leave embedder out: then it is the log's own",
+        )
+    return made
 
 
 def _hear(episode: Trajectory, rewriter: Rewriter) -> dict[str, str]:

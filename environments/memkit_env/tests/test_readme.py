@@ -33,6 +33,7 @@ def test_the_sections_of_a_configuration_are_understood() -> None:
         source
         for block in BLOCKS["toml"]
         for side in tomllib.loads(block)["orchestrator"].values()
+        if isinstance(side, dict)
         for source in side["source"]
     ]
     assert len(sources) == 3
