@@ -74,8 +74,8 @@ class StopSettings(Section):
 
 
 class TinkerSettings(Section):
-    """For engine tinker. Where the service is and its key are read from the environment, as Tinker's SDK reads them:
-    TINKER_BASE_URL (none: the hosted service) and TINKER_API_KEY."""
+    """For engine tinker. Where the service is and its key are read from the environment alone: TINKER_BASE_URL (none:
+    the hosted service) and TINKER_API_KEY."""
 
     base_model: str | None = None
     """What the service calls `model.base`; None: the same."""

@@ -58,6 +58,7 @@ class TinkerModel:
     saves_names: Callable[[str], str] = lambda name: name
     """How it calls the tensors that it saves."""
     loses_files: bool = False
+    tells_loss: bool = True
     losses: frozenset[str] = frozenset({"importance_sampling", "ppo"})
     received: list[tuple[str, list[Any]]] = field(default_factory=list)
     """(loss, data) of each gradient that was asked for."""
@@ -289,7 +290,8 @@ class TinkerModel:
                 )
             )
         self.received.append((asked.loss_fn, batch))
-        found.metrics["loss:sum"] = total
+        if self.tells_loss:
+            found.metrics["loss:sum"] = total
         return found.SerializeToString()
 
     def _step(self, run: Run, params: JSON) -> JSON:

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -27,12 +28,22 @@ from memkit.errors import (
     ModelUnavailable,
 )
 from memkit_train.errors import WrongParent, WrongVocabulary
+from memkit_train.files.run_folder import RunFolder
 from memkit_train.learn import lora
 from memkit_train.rl.engines.frozen import Scorer
 from memkit_train.rl.engines.tinker import check_replies, list_rates
-from memkit_train.rl.engines.tinker_service import KEY, URL, SampledReply, read_state
+from memkit_train.rl.engines.tinker_service import (
+    KEY,
+    STATE,
+    URL,
+    SampledReply,
+    TrainingService,
+    open_service,
+    read_state,
+)
 from memkit_train.rl.engines.trl import Drawn
 from memkit_train.rl.run import Polished, polish
+from memkit_train.rl.settings import TinkerSettings
 from tests.fakes.tinker_model import KEY as RIGHT
 from tests.fakes.tinker_model import TinkerModel
 from tests.online import model, test_trl
@@ -126,12 +137,16 @@ def test_the_next_stage_goes_on_from_what_the_service_keeps(base: Path, tmp_path
         run(service, tmp_path / "later", parent=done.adapter, stages=[{"steps": 1}])
         assert len(service.rates) == before + 1
         assert RIGHT.encode() not in b"".join(service.bodies)
+        service.alpha = 32
+        with pytest.raises(InvalidConfig, match="lora_alpha=32"):
+            run(service, tmp_path / "wider", parent=done.adapter)
     assert not [file for file in tmp_path.rglob("*.json*") if RIGHT in file.read_text()]
 
 
 def test_rows_that_are_used_twice_are_bounded_by_the_services_ppo(base: Path, tmp_path: Path) -> None:
-    with TinkerModel(base) as service:
+    with TinkerModel(base, tells_loss=False) as service:
         assert run(service, tmp_path, iterations=2).generated == 24
+        assert not any("loss" in told for told in RunFolder(tmp_path, {}).metrics())
         assert [loss for loss, _ in service.received] == ["ppo", "ppo"]
         first, second = (_taught(data) for _, data in service.received)
         assert first == second
@@ -157,7 +172,16 @@ def test_a_service_that_dies_leaves_the_best_there_was_though_it_stays_dead(base
     assert "stage-1/best" in str(caught.value)
     with pytest.raises(ModelTimeout, match=URL):
         run(service, tmp_path, stages=[{"steps": 4}], tinker={"base_model": "tiny", "timeout": 1})
-    adapters.read(tmp_path / "stage-1" / "best")
+    best = tmp_path / "stage-1" / "best"
+    before = lora.digest_of(best)
+    for another, error in (
+        (TinkerModel(base, loses_files=True), ModelUnavailable),
+        (TinkerModel(base, alpha=32), InvalidConfig),
+    ):
+        with another, pytest.raises(error):
+            run(another, tmp_path, stages=[{"steps": 4}], tinker=told)
+        assert lora.digest_of(best) == before
+    adapters.read(best)
 
 
 def _without(name: str) -> Any:
@@ -175,16 +199,44 @@ def test_a_wrong_key_is_told_without_saying_it(key: str, said: str, base: Path, 
     assert KEY in str(caught.value)
 
 
+def test_a_key_that_is_not_in_the_environment_is_not_looked_for(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY, raising=False)
+    monkeypatch.setenv("TINKER_CREDENTIAL_CMD", f"echo {RIGHT}")
+    with TinkerModel(base) as service:
+        monkeypatch.setenv(URL, service.url)
+        with (
+            pytest.raises(InvalidConfig, match=f"{KEY} is not set"),
+            open_service(TinkerSettings(), "tiny", None, model.SPEC, seed=0),
+        ):
+            ...
+        assert not service.bodies
+
+
+def test_a_long_reason_is_cut_after_the_key_is_taken_out() -> None:
+    def fail() -> None:
+        error = RuntimeError("x" * 290 + RIGHT)
+        error.status_code = None  # type: ignore[attr-defined]
+        raise error
+
+    service = TrainingService(None, None, SimpleNamespace(save_weights_and_get_sampling_client=fail), 1.0)
+    with patch.dict("os.environ", {KEY: RIGHT}), pytest.raises(ModelUnavailable, match=r"x\*\*\*") as caught:
+        service.publish()
+    assert RIGHT[:4] not in str(caught.value)
+
+
 def test_without_the_sdk_it_says_what_to_install(base: Path, tmp_path: Path) -> None:
     with TinkerModel(base) as service, _without("tinker"), pytest.raises(MissingExtra, match=r"memkit\[tinker\]"):
         run(service, tmp_path)
 
 
-def _with_a_parent(service: TinkerModel, folder: Path) -> None:
+def _with_a_parent(service: TinkerModel, folder: Path, state: str | None = None) -> None:
     from memkit.backbones.hf import checkpoint
 
     loaded = checkpoint.load(service.base, dtype="float32", device="cpu")
     lora.save(lora.attach(loaded.model, model.SPEC), folder / "elsewhere")
+    if state is not None:
+        weights = folder / "elsewhere" / adapters.WEIGHTS
+        save_file(load_file(weights), weights, {"format": "pt", STATE: state})
     run(service, folder / "run", parent=folder / "elsewhere")
 
 
@@ -192,6 +244,11 @@ def _with_a_parent(service: TinkerModel, folder: Path) -> None:
     ("do", "error", "said"),
     [
         (_with_a_parent, WrongParent, "takes no weights from outside"),
+        (
+            lambda service, folder: _with_a_parent(service, folder, "tinker://run-9/weights/gone"),
+            ModelRefused,
+            "refuses loading tinker://run-9/weights/gone.*30 days.*model.parent=base",
+        ),
         (lambda service, folder: run(service, folder, tinker={"base_model": "huge"}), ModelRefused, "called huge"),
         (lambda service, folder: run(service, folder, tinker={}), InvalidConfig, "online.tinker.base_model"),
     ],

@@ -65,11 +65,7 @@ class TinkerEngine(StageRun):
         named = self._check(base)
         checkpoint.find(base)
         with open_service(self.settings.tinker, named, parent, self.spec, seed=self.seed) as service:
-            shutil.rmtree(self.folder, ignore_errors=True)  # not before somebody answers: it may hold the best so far
-            start = self._at(0)
-            service.save("memkit-0", start)
-            if parent is None:
-                check_shape(start, self.spec)
+            start = self._begin(service)
             with hold_frozen(self, base, start, env, heldout, episodes) as frozen:
                 scorer = frozen.scorer(frozen.draw(talks))
                 status: Status = "trained"
@@ -112,6 +108,17 @@ class TinkerEngine(StageRun):
             )
         return named
 
+    def _begin(self, service: TrainingService) -> Path:
+        """What the service starts from. Only when it is here, and of the right shape, does what the folder held go: it
+        may be the best so far."""
+        begun, start = self.folder.with_name(f"{self.folder.name}-begun"), self._at(0)
+        service.save("memkit-0", begun)
+        check_shape(begun, self.spec)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        start.parent.mkdir(parents=True)
+        begun.rename(start)
+        return start
+
     def _steps(self, service: TrainingService, frozen: Frozen, scorer: Scorer) -> Iterator[int]:
         """Takes them; after each, its number."""
         settings, rows = self.settings, list[Row]()
@@ -122,13 +129,15 @@ class TinkerEngine(StageRun):
                 rows = self._sample(service, frozen, scorer, batch)
             told = {"learning_rate": rate} if again else {"learning_rate": rate, **scorer.told}
             if rows:  # where nothing teaches, nothing changes
-                told["loss"] = service.learn(rows, rate, CLIP if settings.iterations > 1 else None)
-                if not math.isfinite(told["loss"]):
-                    raise Diverged(
-                        f"the loss became {told['loss']} in step {step}",
-                        why="the learning rate is too high",
-                        fix="lower online.lr",
-                    )
+                loss = service.learn(rows, rate, CLIP if settings.iterations > 1 else None)
+                if loss is not None:
+                    told["loss"] = loss
+                    if not math.isfinite(loss):
+                        raise Diverged(
+                            f"the loss became {loss} in step {step}",
+                            why="the learning rate is too high",
+                            fix="lower online.lr",
+                        )
             self.tell(step + 1, told)
             yield step + 1
 

@@ -6,9 +6,10 @@
         replies = service.sample(asked)
         service.learn(rows, 1e-5)                 the gradient of these rows, and one step of Adam
 
-Address and key come from the environment alone, as the SDK reads them, so that a key never goes to an address that a
-configuration names. Prompts and replies leave this machine; the SDK's own telemetry stays off unless TINKER_TELEMETRY
-says otherwise. Whatever fails is a ModelError. Each wait has an end: the SDK's own have none, or come after an hour.
+Address and key come from the environment alone: a key that the SDK's own login has stored is not used, and no key goes
+to an address that a configuration names. Prompts and replies leave this machine; the SDK's own telemetry stays off
+unless TINKER_TELEMETRY says otherwise. Whatever fails is a ModelError. Each wait has an end: the SDK's own have none,
+or come after an hour.
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ STATE = "tinker_state"
 """In the head of an adapter's weights: what the service calls the state that they are."""
 KEPT_S, FETCHED_S = 30 * 86_400, 86_400
 """How long the service keeps a state that training may go on from, and a copy to be downloaded."""
+GONE = (
+    f"the service keeps states for {KEPT_S // 86_400} days, for the key that trained them; "
+    "set model.parent=base, or online.engine=memkit"
+)
 CONNECT_S, CLOSE_S = 60.0, 5.0
 HEADS = frozenset({"lm_head", "unembed_tokens", "embed_tokens"})
 
@@ -104,8 +109,9 @@ class TrainingService:
             found = [one.result(self.timeout).sequences for one in waiting]
         return [[_read(one) for one in sequences] for sequences in found]
 
-    def learn(self, rows: Sequence[Row], rate: float, clip: dict[str, float] | None = None) -> float:
-        """The loss, averaged over the tokens of all rows. `clip`: bounds of PPO's ratio; None: no bounds."""
+    def learn(self, rows: Sequence[Row], rate: float, clip: dict[str, float] | None = None) -> float | None:
+        """The loss, averaged over the tokens of all rows; None: the service does not tell. `clip`: bounds of PPO's
+        ratio; None: no bounds."""
         tokens = sum(len(row.completion_ids) for row in rows)
         loss = "importance_sampling" if clip is None else "ppo"
         with _explaining(f"a step of {loss}"):
@@ -114,7 +120,8 @@ class TrainingService:
             stepped = self.training.optim_step(self.sdk.AdamParams(learning_rate=rate, **adam))
             found = passed.result(self.timeout)
             stepped.result(self.timeout)
-        return float(found.metrics.get("loss:sum", 0.0))
+        loss = found.metrics.get("loss:sum")
+        return None if loss is None else float(loss)
 
     def save(self, name: str, folder: Path) -> None:
         """The weights of this moment as an adapter that memkit serves. The service keeps their state, and the adapter
@@ -149,7 +156,7 @@ def open_service(
     client = sdk.ServiceClient(base_url=url)
     ended = "errored"
     try:
-        with _explaining("creating a LoRA" if state is None else f"loading {state}"):
+        with _explaining("creating a LoRA") if state is None else _explaining(f"loading {state}", GONE):
             if state is None:
                 making = _wait(
                     lambda: client.create_lora_training_client(base_model, spec.r, seed, train_unembed=False), patience
@@ -193,8 +200,13 @@ def _import_sdk() -> Any:
 
 def _check_environment() -> str | None:
     url, key = os.environ.get(URL), os.environ.get(KEY)
-    if key is not None:
-        Secret.header_safe(key, KEY)
+    if not key:
+        raise InvalidConfig(
+            "engine tinker needs a key of the service",
+            why=f"{KEY} is not set, and no other place is looked at",
+            fix=f"set {KEY} in the environment",
+        )
+    Secret.header_safe(key, KEY)
     if url:
         try:
             check_base_url(url)
@@ -291,27 +303,29 @@ def _normalise(folder: Path, state: str) -> None:
 
 
 @contextlib.contextmanager
-def _explaining(doing: str) -> Generator[None]:
+def _explaining(doing: str, remedy: str | None = None) -> Generator[None]:
+    """`remedy`: what helps where the service refuses this."""
     try:
         yield
     except Exception as error:
-        raise _explain(error, doing) from error
+        raise _explain(error, doing, remedy) from error
 
 
-def _explain(error: Exception, doing: str) -> ModelError:
+def _explain(error: Exception, doing: str, remedy: str | None) -> ModelError:
     chain = list(_causes(error))
-    status = max(int(getattr(one, "status_code", 0)) for one in chain)
+    status = max(int(getattr(one, "status_code", 0) or 0) for one in chain)
     blamed = any(str(getattr(one, "category", "")) == "user" for one in chain)
-    said = str(chain[-1])[:300] or type(error).__name__
+    said = str(chain[-1]) or type(error).__name__
     if key := os.environ.get(KEY):
         said = said.replace(key, "***")
+    said = said[:300]
     if isinstance(error, TimeoutError):
         return ModelTimeout(
             f"the Tinker service did not answer in time while {doing}",
             why="it is down, cannot be reached, or full",
             fix=f"check {URL} and the service; raise online.tinker.timeout where it queues for longer",
         )
-    if status in (401, 403) or type(error).__name__ == "TinkerError":
+    if status == 401 or (status == 403 and remedy is None) or type(error).__name__ == "TinkerError":
         return ModelRefused(
             f"the Tinker service lets nobody in for {doing}",
             why=said,
@@ -321,7 +335,7 @@ def _explain(error: Exception, doing: str) -> ModelError:
         return ModelRefused(
             f"the Tinker service refuses {doing}",
             why=said,
-            fix="correct what it names; its model is online.tinker.base_model, its rank method.lora_r",
+            fix=remedy or "correct what it names; its model is online.tinker.base_model, its rank method.lora_r",
         )
     return ModelUnavailable(
         f"the Tinker service failed while {doing}",
