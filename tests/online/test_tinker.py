@@ -122,6 +122,7 @@ def test_the_same_samples_teach_the_same(base: Path, tmp_path: Path) -> None:
     assert gap <= 1e-4 < 1e-3 < moved
 
 
+@pytest.mark.slow
 def test_the_next_stage_goes_on_from_what_the_service_keeps(base: Path, tmp_path: Path) -> None:
     """Whatever it calls its tensors: what comes back is an adapter that memkit serves, and knows where it is from."""
     with TinkerModel(base, saves_names=lambda name: name.removeprefix("base_model.model.")) as service:
@@ -143,6 +144,7 @@ def test_the_next_stage_goes_on_from_what_the_service_keeps(base: Path, tmp_path
     assert not [file for file in tmp_path.rglob("*.json*") if RIGHT in file.read_text()]
 
 
+@pytest.mark.slow
 def test_rows_that_are_used_twice_are_bounded_by_the_services_ppo(base: Path, tmp_path: Path) -> None:
     with TinkerModel(base, tells_loss=False) as service:
         assert run(service, tmp_path, iterations=2).generated == 24
@@ -164,6 +166,7 @@ def test_a_schedule_is_that_of_the_other_engines() -> None:
     assert usual[-1] == 1e-5
 
 
+@pytest.mark.slow
 def test_a_service_that_dies_leaves_the_best_there_was_though_it_stays_dead(base: Path, tmp_path: Path) -> None:
     with TinkerModel(base, steps_until_death=3) as service:
         told = {"base_model": "tiny", "timeout": 3}
