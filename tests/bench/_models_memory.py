@@ -109,12 +109,14 @@ def measure(base: Path, step: Sequence[TrainedRow], method: Method, folder: Path
     if method.checkpointing:
         model.enable_input_require_grads()
     weights = sum(one.numel() * one.element_size() for one in model.parameters())
-    gc.collect()  # what a model before this one held is not given back in between
+    gc.collect()
+    gc.freeze()  # what was held before is not given back in between
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         RowTrainer(model, FixedSteps([step] * 2), method.objective, arguments, value_head=method.head).train()
+    gc.unfreeze()
     live = peak = 0
     events: Any = seen.profiler.kineto_results.events()  # type: ignore[union-attr]
     for event in sorted((one for one in events if one.name() == "[memory]"), key=lambda one: one.start_ns()):
-        live += event.nbytes()
+        live = max(0, live + event.nbytes())
         peak = max(peak, live)
     return weights + peak
