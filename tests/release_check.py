@@ -40,7 +40,7 @@ def check_versions(changelog: str, version: str) -> Iterator[str]:
         yield f"memkit.__version__ is {version}, and the newest version of CHANGELOG.md another"
 
 
-def check_environments(folder: Path, version: str) -> Iterator[str]:
+def check_distributions(folder: Path, version: str) -> Iterator[str]:
     """Packages of their own are released with memkit, and are tried with that version alone."""
     for path in sorted(folder.glob("*/pyproject.toml")):
         needs = tomllib.loads(path.read_text(encoding="utf-8"))["project"]["dependencies"]
@@ -90,7 +90,7 @@ def main() -> int:
     from memkit import __version__
 
     wrong = list(check_versions((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), __version__))
-    wrong += check_environments(ROOT / "environments", __version__)
+    wrong += check_distributions(ROOT / "integrations", __version__)
     for line in wrong:
         print(f"wrong      {line}")
     pythons = {only: only} if only else {name: find_python(name) for name in promised()}

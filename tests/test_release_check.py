@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memkit import __version__
-from tests.release_check import ROOT, check_environments, check_versions
+from tests.release_check import ROOT, check_distributions, check_versions
 
 GOOD = "# Changelog\n\n## [Unreleased]\n\n- x\n\n## [0.2.0] - 2026-12-01\n\n- y\n\n## [0.1.0] - 2026-11-01\n"
 
@@ -30,5 +30,5 @@ def test_what_is_out_of_order_is_told(changelog: str, says: str) -> None:
 
 
 def test_a_package_of_its_own_asks_for_the_memkit_that_it_is_released_with() -> None:
-    assert list(check_environments(ROOT / "environments", __version__)) == []
-    assert any("memkit_env" in line for line in check_environments(ROOT / "environments", "9.9.9"))
+    assert list(check_distributions(ROOT / "integrations", __version__)) == []
+    assert any("memkit_env" in line for line in check_distributions(ROOT / "integrations", "9.9.9"))

@@ -20,10 +20,10 @@ from memkit_env.states import States
 from memkit_train.lab.worlds import dataset
 from tests.bench._peer import quiet
 from tests.bench._table import Row
-from tests.environments.engine import EVERY, Engine, list_replies
+from tests.integrations.env.engine import EVERY, Engine, list_replies
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "environments" / "memkit_env"
+PACKAGE = ROOT / "integrations" / "memkit_env"
 GAP = 0.2
 
 

@@ -20,7 +20,7 @@ from memkit_train.lab.worlds import Knobs, dataset
 from memkit_train.log import StoreSource
 from memkit_train.log.bundle import bundle
 from memkit_train.log.splits import Split
-from tests.environments.engine import EVERY, Engine, list_replies
+from tests.integrations.env.engine import EVERY, Engine, list_replies
 from tests.stub_server import StubServer
 from tests.train.hosted import HostedTeacher
 from tests.train.stores import dividing_seed, lived, teacher, world
