@@ -120,8 +120,8 @@ class TrainingService:
             stepped = self.training.optim_step(self.sdk.AdamParams(learning_rate=rate, **adam))
             found = passed.result(self.timeout)
             stepped.result(self.timeout)
-        loss = found.metrics.get("loss:sum")
-        return None if loss is None else float(loss)
+        told = found.metrics.get("loss:sum")
+        return None if told is None else float(told)
 
     def save(self, name: str, folder: Path) -> None:
         """The weights of this moment as an adapter that memkit serves. The service keeps their state, and the adapter
